@@ -1,1 +1,1 @@
-"""Measurements of what the project claims; each module is a program, and its results are in results/."""
+"""Measurements of the project's claims. Each module is a program; its results are in results/."""

@@ -1,4 +1,4 @@
-"""Record what the real autoscaler of a twin reads and decides under samples of `twin replay`, for the tests of it.
+"""Record a twin's real autoscaler under samples of `twin replay`, for its tests.
 
     export TWIN_HOME=$PWD/.twin-recorded
     python benchmarks/autoscaler_recording.py prepare
@@ -9,10 +9,10 @@
     python benchmarks/autoscaler_recording.py steps steps.json
 
 `prepare` gives the twin six pods and the targets that are derived for every stack. `record` sends one trace after the other,
-each compressed to some minutes. Twice a second it looks at the numbers that KEDA tells the HorizontalPodAutoscaler, the
-replicas that this one wants and the pods that are ready. After each trace it asks Prometheus for all samples that it has
-scraped and recorded since the beginning, and writes the file, so that a run that is ended has the traces before it.
-`steps` says of each trace `step` how long it took until a second pod was wanted, and where the seconds went.
+each compressed to some minutes. Twice a second it reads KEDA's numbers for the HorizontalPodAutoscaler, the desired replicas
+and the ready pods. After each trace it reads all samples that Prometheus scraped and recorded since the beginning, and
+writes the file. So an aborted run keeps the earlier traces. `steps` prints, for each trace `step`, the seconds until a
+second pod was wanted, split by cause.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ COUNTERS: Mapping[str, Mapping[str, str]] = {
     "nv_inference_compute_infer_duration_us": {},
     "nv_inference_request_failure": {"reason": "REJECTED"},
 }
-"""With the labels of those that count."""
+"""With the labels of the counted series."""
 SYNC_SECONDS = 5
 """`--horizontal-pod-autoscaler-sync-period` of the twin (twin/cluster/control_plane.py)."""
 PEAK = 20.0
-"""Requests/s: of pods that answer one after the other in 155 ms and may be busy 70 % of the time, five."""
+"""Requests/s for five pods that answer serially in 155 ms and may be busy 70 % of the time."""
 MOST_PODS = 6
 SLOW_POD = "slow-pod"
 TRACES = tuple(name for name in samples.OBSERVED if name != SLOW_POD)
-"""By default. The one with a slow pod is recorded by itself, on a twin that had no load before it."""
+"""The default. `slow-pod` is recorded separately, on a twin without earlier load."""
 EXECUTION_SECONDS = 0.155
-"""Of a request alone (twin/models/timed_batch/config.pbtxt)."""
+"""Seconds of a request executed by itself (twin/models/timed_batch/config.pbtxt)."""
 STEP, STEP_RATE, STEP_SECONDS = "step", 10.0, 60
-"""Nothing, so that one pod is enough, and then so many requests/s for the last seconds of the trace."""
+"""No load, so one pod is enough, then this many requests/s for the last seconds of the trace."""
 _LOOK_SECONDS = 0.5
 _IN = f"namespaces/{TRITON_NAMESPACE}"
 _PODS = f"app.kubernetes.io/name={TRITON_DEPLOYMENT}"
@@ -88,9 +88,9 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 @dataclass
 class Recording:
-    """Changes, in seconds since the beginning. `sections`: the name of each trace, its beginning and its end.
+    """Changes, in seconds since the beginning. `sections`: each trace's name, beginning and end.
 
-    `slow_pod`: from when until when the first pod was slow.
+    `slow_pod`: the times at which the first pod became slow and normal again.
     """
 
     names: dict[str, str]
@@ -107,7 +107,7 @@ class Recording:
         return round(time.time() - self.begun, 2)
 
     def look(self, api: KubeClient) -> None:
-        """Note what has changed since the last look."""
+        """Record the changes since the last look."""
         at = self.now
         deployment = api.get(f"/apis/apps/v1/{_IN}/deployments/{TRITON_DEPLOYMENT}")
         for found, number in (
@@ -180,9 +180,9 @@ def steps(file: Annotated[Path, typer.Argument(help="a recording with traces `st
 
 
 def seconds_of_step(recording: Mapping[str, Any], begins: float) -> tuple[float, ...]:
-    """Return when the load was first scraped, recorded and told to the autoscaler; a second pod wanted; one ready.
+    """Return when the load was first scraped, recorded and reported to the autoscaler; a second pod wanted; one ready.
 
-    The second and the third count where they ask for another pod: more than the target, and a tenth of it.
+    The second and third times count values that require another pod: a tenth above the target.
     """
     loaded = begins + recording["stepAt"]
     busy = f"busy-{SLOW_MODEL}"
@@ -210,7 +210,7 @@ def seconds_of_step(recording: Mapping[str, Any], begins: float) -> tuple[float,
 
 
 def compressed(name: str, seconds: int) -> Rates:
-    """Return a sample in so many seconds, in requests/s. Of the day its curve, with bursts of 20 to 40 s of their own."""
+    """Return a sample in this many seconds, in requests/s. For the day: its curve, with separate bursts of 20 to 40 s."""
     if name == STEP:
         return np.repeat([0.0, STEP_RATE], [seconds - STEP_SECONDS, STEP_SECONDS])
     if name == "diurnal":
@@ -225,7 +225,7 @@ def compressed(name: str, seconds: int) -> Rates:
 
 
 def schedule(rates: Rates, seed: int) -> Schedule:
-    """Return independent clients at rates that change every second."""
+    """Return independent clients whose rates change every second."""
     source = np.random.default_rng(seed)
     due = [np.sort(second + source.random(source.poisson(rate))) for second, rate in enumerate(rates)]
     return Schedule(tuple(np.concatenate(due).tolist()), len(rates))
@@ -268,7 +268,7 @@ async def _look(recording: Recording, client: KubeClient, until: Callable[[], bo
 
 
 def _told(api: KubeClient, metric: str) -> float | None:
-    """Return the number that KEDA's metrics server has; None for an error, which is what it answers without one."""
+    """Return the number of KEDA's metrics server; None for an error, its response without a number."""
     selector = f"scaledobject.keda.sh/name={TRITON_DEPLOYMENT}"
     try:
         found = api.get(f"/apis/external.metrics.k8s.io/v1beta1/{_IN}/{metric}", labelSelector=selector)
@@ -284,7 +284,7 @@ def _document(recording: Recording) -> dict[str, Any]:
 
 
 def _prometheus(url: str, recording: Recording) -> dict[str, Any]:
-    """Return the samples since the beginning by metric and pod: seconds from the beginning, and the value."""
+    """Return the samples since the beginning by metric and pod: seconds from the beginning, and value."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     begun, now = recording.begun, time.time()
     for metric, labels in (*COUNTERS.items(), *((recorded.series, {}) for recorded in RECORDINGS)):

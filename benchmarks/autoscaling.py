@@ -1,10 +1,10 @@
-"""Compare rules of autoscaling on the samples of `twin replay`, in virtual time, and print the tables of autoscaling.md.
+"""Compare autoscaling rules on the samples of `twin replay`, in virtual time, and print the tables of autoscaling.md.
 
     python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240]
         [--paces | --spare | --look-back | --other-settings | --at-once | --step] [--held-out] [--record]
 
-The servers are simulated: the page says what that leaves out. Every rule has the same pods, nodes
-and requests, and the same bounds where these are not what is compared.
+The servers are simulated; the page lists the limits of the simulation. Every rule has the same pods, nodes and requests, and
+the same bounds unless the comparison varies them.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ STARTS = (30, 240, 600)
 SEEDS = (1, 2, 3)
 HELD_OUT_SEEDS = (11, 12, 13)
 STEPS, STEP_SEEDS = ((0.16, 0.72), (0.002, 0.48)), 20
-"""Parts of the peak before and after a step, of which a pod answers a fifth."""
+"""Shares of the peak before and after a step; one pod answers a fifth of the peak."""
 OTHERS = ("CPU 80 %", "GPU 80 %", "queue 5", "production-stack")
-"""Of whom the one with the fewest misses is the best. The queue's time is not among them: it keeps all pods, always."""
+"""The rule with the fewest misses counts as the best. The queue time is excluded, because it always keeps all pods."""
 OUR_RULES = ("ours", OURS, "bounded, one warm pod", "bounded, on rate")
 GOAL = (
     "best other rule",
@@ -57,7 +57,7 @@ _DAY = 86_400
 
 
 class Cell(Record):
-    """The outcome of a rule on a trace, with each seed: the share of requests that miss the SLO, and hours of GPUs."""
+    """The results of a rule on a trace, per seed: the share of requests that miss the SLO, and GPU-hours."""
 
     rule: str
     missed_percent: tuple[float, ...]
@@ -72,7 +72,7 @@ class Row(Record):
 
 
 class Table(Record):
-    """The rows of a model whose pods start in so many seconds."""
+    """The rows of a model whose pods start in this many seconds."""
 
     model: str
     start_seconds: int
@@ -80,7 +80,9 @@ class Table(Record):
 
 
 class Report(Record):
-    """One run. `compared`: rules, paces, spare pods, look-backs, other settings, these three on traces held out, at once."""
+    """One run. `compared`: rules, paces, spare pods, look-backs or other settings, the last three also on held-out traces,
+    or at once.
+    """
 
     kind: str = "autoscaling"
     started: datetime
@@ -110,7 +112,7 @@ def main(
     ] = False,
     record: Annotated[bool, typer.Option("--record", help="write a record into benchmarks/results; not of --step")] = False,
 ) -> None:
-    """Print misses and GPU-hours of every rule, as Markdown: the least and the most of the seeds."""
+    """Print misses and GPU-hours of every rule as Markdown: the minimum and the maximum of the seeds."""
     for option, given, known in (("--model", model, MODELS), ("--trace", trace, samples.OBSERVED)):
         if given is not None and given not in known:
             raise typer.BadParameter(f"there is no {given}; give one of {', '.join(known)}", param_hint=option)
@@ -140,7 +142,7 @@ def main(
                 else:
                     found = rules.spares(of, seconds) if compare_spares or others else rules.of_all(of, seconds, sent)
                 every = HELD_OUT_SEEDS if others else SEEDS
-                seeds = every[:1] if sent.seconds >= _DAY else every  # of millions of requests two differ by nothing
+                seeds = every[:1] if sent.seconds >= _DAY else every  # with millions of requests, two seeds do not differ
                 cells = []
                 for rule, plan in found.items():
                     sync = 1 if rule == AT_ONCE else SYNC_SECONDS
@@ -170,10 +172,10 @@ def main(
 
 
 def steps(model: Model, plan: Plan) -> Iterator[str]:
-    """Yield, for steps of load from 16 % of the peak and from nearly nothing, the seconds until another pod is wanted.
+    """Yield the seconds until another pod is wanted, for steps from 16 % of the peak and from almost no load.
 
-    The least, the middle and the most of STEP_SEEDS moments at which scrapes, rules, questions and looks begin. A start
-    lasts longer. The second level needs more pods than there are at the first one.
+    Minimum, median and maximum over STEP_SEEDS offsets of scrapes, rules, polls and decisions. A start lasts longer. The
+    second level needs more pods than the first level has.
     """
     for before, after in STEPS:
         rates = np.full(900, before * model.peak)
@@ -188,7 +190,7 @@ def steps(model: Model, plan: Plan) -> Iterator[str]:
 
 
 def goals(table: Table) -> list[str]:
-    """Return the lines of a table of what the goal asks of our rule; none where others or the oracle were not simulated."""
+    """Return the table lines of the goal for our rule; empty unless the other rules and the oracle were simulated."""
     if not _has_goal(table):
         return []
     lines = ["", f"| | {' | '.join(GOAL)} |", f"|---|{'---:|' * len(GOAL)}"]
@@ -196,7 +198,7 @@ def goals(table: Table) -> list[str]:
 
 
 def goals_met(tables: Sequence[Table]) -> list[str]:
-    """Return the lines of a table of the cells in which each of our rules meets each part of the goal, and all of it."""
+    """Return the table lines with the cells in which each of our rules meets each part of the goal, and all parts."""
     cells = [(row, bound_of(table, row)) for table in tables if _has_goal(table) for row in table.rows]
     if not cells:
         return []
@@ -211,7 +213,7 @@ def goals_met(tables: Sequence[Table]) -> list[str]:
 
 @dataclass(frozen=True)
 class Goal:
-    """The limits on one trace: at most so many misses in percent, and at most so many hours, of two kinds."""
+    """The limits on one trace: maximum misses in percent, and two maximum GPU-hours."""
 
     best: str
     best_missed: float
@@ -220,46 +222,45 @@ class Goal:
 
     @property
     def missed(self) -> float:
-        """Return half of the misses of the best other rule."""
+        """Return half the misses of the best other rule."""
         return self.best_missed / 2
 
     @property
     def hours(self) -> tuple[float, float]:
-        """Return 1.1 times the hours of the best other rule, and 1.5 times those of the oracle."""
+        """Return 1.1 times the hours of the best other rule, and 1.5 times the oracle's hours."""
         return 1.1 * self.best_hours, 1.5 * self.oracle_hours
 
     def met(self, missed: float, hours: float) -> tuple[bool, bool, bool]:
-        """Return whether a rule with these misses and hours meets each of the three."""
+        """Return for each of the three limits whether a rule with these misses and hours meets it."""
         beside_best, beside_oracle = self.hours
         return round(missed, 2) <= round(self.missed, 2), hours <= beside_best, hours <= beside_oracle
 
 
 def goal_of(row: Row) -> Goal:
-    """Return the goal on one trace."""
     means = _means(row)
     best = min(OTHERS, key=lambda rule: (round(means[rule][0], 2), means[rule][1]))
     return Goal(best, *means[best], means["oracle"][1])
 
 
 def bound_of(table: Table, row: Row) -> ReactiveBound:
-    """Return the bound of rules that react, of a trace of one of the tables."""
+    """Return the bound of reactive rules for a trace of one of the tables."""
     model = MODELS[table.model]
     plan = rules.ours(model, table.start_seconds, bounded=True)
     return ReactiveBound(plan, samples.sample(row.trace, {NAME: model.peak}), FEWEST, MOST)
 
 
 def least_missed(asked: Goal, bound: ReactiveBound) -> float | None:
-    """Return the least misses in percent of rules that react, within the hours of the goal; None where those are too few."""
+    """Return the least misses in percent of reactive rules within the goal's hours; None if these are too few."""
     return bound.missed_percent(min(asked.hours))
 
 
 def is_excluded(asked: Goal, least: float | None) -> bool:
-    """Return whether no rule that reacts can meet the goal: it takes more hours, or the least misses are too many."""
+    """Return whether no reactive rule can meet the goal: it needs more hours, or its least misses are too many."""
     return least is None or round(least, 2) > round(asked.missed, 2)
 
 
 def goal(row: Row, bound: ReactiveBound) -> list[str]:
-    """Return the columns of GOAL for one trace. A part of the goal that is missed, or cannot be met, is in bold."""
+    """Return the columns of GOAL for one trace. Missed or unreachable parts of the goal are bold."""
     asked, (missed, hours) = goal_of(row), _means(row)[OURS]
     met = asked.met(missed, hours)
     least, at_ours = least_missed(asked, bound), bound.missed_percent(hours)
@@ -284,12 +285,11 @@ def _has_goal(table: Table) -> bool:
 
 
 def _means(row: Row) -> dict[str, tuple[float, float]]:
-    """Return the misses and the hours of each rule."""
+    """Return the mean misses and hours of each rule."""
     return {cell.rule: (fmean(cell.missed_percent), fmean(cell.gpu_hours)) for cell in row.cells}
 
 
 def markdown(table: Table) -> list[str]:
-    """Return the lines of a table."""
     names = [cell.rule for cell in table.rows[0].cells]
     return [
         "",

@@ -1,4 +1,6 @@
-"""Rules of autoscaling as plans of `twin replay`: ours, ours with other values, those of others, and some that know more."""
+"""Autoscaling rules as plans of `twin replay`: ours with several settings, other projects' rules, and some with more
+knowledge.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,22 @@ NAME = "classify"
 GPU_BUSY = 0.8
 CPU_BUSY, CPUS = 0.8, 3.0
 CPU_SECONDS = 0.00043
-"""Of a request in a pod whose model computes on a GPU: tritonserver 2.51 and the stub of the Python model of twin/models,
-which waits instead of computing, 600 requests at 30 a second by gRPC. On the twin, not on a GPU node.
+"""CPU seconds of a request in a pod whose model computes on a GPU.
+
+Measured on the twin, not on a GPU node: tritonserver 2.51 and the stub of the Python model of twin/models, which waits
+instead of computing. The load was 600 requests at 30 a second by gRPC.
 """
 QUEUE = 5
 QUEUE_US = 50
 """https://github.com/triton-inference-server/server/blob/e1db8a603d863b1317ee859bdeea2be19959462e/deploy/k8s-onprem/values.yaml"""
 RATE_SHARE = 0.8
 ORACLE_SHARE = 0.85
-"""Of what its pods can answer, the most that the oracle lets come."""
+"""The largest load that the oracle accepts, as a share of its pods' capacity."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """`batch_ms`: of one request, and of a full batch. `peak`: requests/s of five pods."""
+    """`batch_ms`: milliseconds of one request, and of a full batch. `peak`: requests/s of five pods."""
 
     batch_ms: tuple[float, float]
     batch: int
@@ -57,11 +61,11 @@ OURS, AT_ONCE = "bounded queue", "at once"
 NONE_TO_SPARE, LESS_TO_SPARE = "none to spare", "94 %, 0.4 pods to spare"
 FLOOR, FLOOR_ON_RATE = "5 pods at least", "5 pods at least, on rate"
 OF_PEAK = 5
-"""The pods that the peak takes."""
+"""Pods that the peak needs."""
 
 
 class OnOneNumber:
-    """A HorizontalPodAutoscaler with one metric of type Pods and the API's default pace."""
+    """A HorizontalPodAutoscaler with one Pods metric and the API's default pace."""
 
     poll_seconds: int | None = None
 
@@ -70,10 +74,9 @@ class OnOneNumber:
         self._autoscaler = Autoscaler({"minReplicas": FEWEST, "maxReplicas": MOST})
 
     def poll(self, seen: Seen) -> None:
-        """Ask nothing: it is asked at each look."""
+        """Do nothing: `decide` reads the metric itself."""
 
     def decide(self, now: float, timestamp: float, seen: Seen) -> int:  # noqa: ARG002 - as the interface has it
-        """Return the pods wanted."""
         values = seen.values.get("number", ())
         missing = seen.current - seen.pending - len(values)
         asked = by_pods_metric(values, self._target, seen.current, missing=missing, pending=seen.pending)
@@ -81,10 +84,10 @@ class OnOneNumber:
 
 
 class ProductionStack:
-    """The chart's ScaledObject: waiting requests, 5 a pod, asked every 15 s, the API's default pace.
+    """The chart's ScaledObject: 5 waiting requests per pod, polled every 15 s, the API's default pace.
 
-    https://github.com/vllm-project/production-stack/blob/a6c01db05f65f556235413ba8dbcfb0c01132fff/helm/values.yaml
-    (`keda`). Its query has an element for each pod, and KEDA refuses more than one, so that it works with one pod only. Here
+    https://github.com/vllm-project/production-stack/blob/a6c01db05f65f556235413ba8dbcfb0c01132fff/helm/values.yaml (`keda`).
+    Its query has an element for each pod. KEDA refuses more than one element, so the original works with one pod only. Here
     they are added up. https://github.com/kedacore/keda/blob/v2.20.2/pkg/scalers/prometheus_scaler.go (`ExecutePromQuery`)
     """
 
@@ -95,17 +98,16 @@ class ProductionStack:
         self._waiting: float | None = None
 
     def poll(self, seen: Seen) -> None:
-        """Ask for the requests that wait."""
+        """Read the number of waiting requests."""
         self._waiting = seen.total("number")
 
     def decide(self, now: float, timestamp: float, seen: Seen) -> int:  # noqa: ARG002 - as the interface has it
-        """Return the pods wanted."""
         asked = None if self._waiting is None else by_average_value(self._waiting, QUEUE, seen.current)
         return self._autoscaler.decide(now, seen.current, [asked])
 
 
 class Oracle:
-    """Knows what will come until a pod that it wants now can serve, and wants the pods for the most of it."""
+    """Knows the load until a newly wanted pod can serve, and wants the pods for its maximum."""
 
     poll_seconds: int | None = None
 
@@ -113,20 +115,19 @@ class Oracle:
         self._rates, self._ahead, self._each = rates, start_seconds + 30, capacity * ORACLE_SHARE
 
     def poll(self, seen: Seen) -> None:
-        """Ask nothing: it knows."""
+        """Do nothing: the oracle knows the load."""
 
     def decide(self, now: float, timestamp: float, seen: Seen) -> int:  # noqa: ARG002 - as the interface has it
-        """Return the pods wanted."""
         second = max(0, int(now))
         most = float(self._rates[second : second + self._ahead].max(initial=0.0))
         return min(max(math.ceil(most / self._each), FEWEST), MOST)
 
 
 class AtOnce:
-    """Knows the load of this second, without a scrape, a window or chance, and nothing of the next one.
+    """Knows the load of this second, without scrapes, windows or chance, but not the next second's load.
 
-    It wants what our rule wants of a model with a bounded queue, and looks back as long. While its pods start it can do
-    nothing: what it misses, no rule misses less of that reacts, and keeps no more pods before the load comes.
+    It wants as many pods as our rule for a model with a bounded queue, and has the same look-back. It cannot act while its
+    pods start. No reactive rule that keeps no more pods before the load comes misses less.
     """
 
     poll_seconds: int | None = None
@@ -136,16 +137,15 @@ class AtOnce:
         self._autoscaler = Autoscaler(spec)
 
     def poll(self, seen: Seen) -> None:
-        """Ask nothing: it knows."""
+        """Do nothing: the rule knows the load."""
 
     def decide(self, now: float, timestamp: float, seen: Seen) -> int:  # noqa: ARG002 - as the interface has it
-        """Return the pods wanted."""
         load = float(self._rates[max(0, int(now))])
         return self._autoscaler.decide(now, seen.current, [math.ceil(load / self._each + SPARE_PODS_BESIDE_BOUNDED_QUEUE)])
 
 
 def queue_us(target: Target, _now: float) -> float | None:
-    """Return the mean wait of a request in the last two scrapes, by Little's law: those that wait, over those answered."""
+    """Return the mean wait of a request in the last two scrapes, by Little's law: waiting requests over answered ones."""
     recent = list(target.samples)[-2:]
     if len(recent) < 2:
         return None
@@ -155,7 +155,7 @@ def queue_us(target: Target, _now: float) -> float | None:
 
 
 def cpu_share(target: Target, _now: float) -> float | None:
-    """Return the share of its CPUs that a pod used between the last two scrapes."""
+    """Return the CPU share that a pod used between the last two scrapes."""
     recent = list(target.samples)[-2:]
     if len(recent) < 2:
         return None
@@ -166,7 +166,7 @@ def cpu_share(target: Target, _now: float) -> float | None:
 def ours(model: Model, start_seconds: int, most: int = MOST, *, bounded: bool = False, **keys: Any) -> Plan:
     """Return prod with one model, its derived targets, this measured start, and these keys of `triton-eks:autoscaling`.
 
-    `bounded`: with a queue that holds nothing that can no longer be answered in time.
+    `bounded`: its queue drops requests that can no longer be answered in time.
     """
     file = stack_file("prod")
     config: dict[str, Any] = dict(read_config((REPOSITORY / file).read_bytes(), file))
@@ -189,7 +189,7 @@ def ours(model: Model, start_seconds: int, most: int = MOST, *, bounded: bool = 
 
 
 def _with_pace(plan: Plan, behavior: Mapping[str, Any]) -> Plan:
-    """Return the plan with other fields of `behavior`; the API's where they are empty."""
+    """Return the plan with other fields of `behavior`; empty ones keep the API's defaults."""
     scaled, signals = cast(partial[Keda], plan.controller).args
     advanced = scaled["advanced"]["horizontalPodAutoscalerConfig"]
     pace = {**advanced["behavior"], **behavior} if behavior else None
@@ -198,7 +198,7 @@ def _with_pace(plan: Plan, behavior: Mapping[str, Any]) -> Plan:
 
 
 def _with_share(plan: Plan, busy_share: float, spare_pods: float) -> Plan:
-    """Return the plan of a model with one instance, of which this share may be busy, with these parts of a pod to spare."""
+    """Return the plan of a model with one instance, with this busy share and these spare pods (fractions allowed)."""
     scaled, signals = cast(partial[Keda], plan.controller).args
     changed = [
         dataclasses.replace(signal, target=busy_share, spare=spare_pods) if signal.recording is NEEDED else signal
@@ -218,7 +218,6 @@ def _limits(settle: int, pods: int, percent: int, period: int) -> dict[str, Any]
 
 
 def of_all(model: Model, start_seconds: int, trace: Trace) -> Mapping[str, Plan]:
-    """Return a plan for each rule."""
     plain = ours(model, start_seconds)
 
     def other(controller: Callable[[], Controller], read: Callable[[Target, float], float | None] | None) -> Plan:
@@ -241,7 +240,7 @@ def of_all(model: Model, start_seconds: int, trace: Trace) -> Mapping[str, Plan]
 
 
 def at_once(model: Model, start_seconds: int, trace: Trace) -> Mapping[str, Plan]:
-    """Return our rule with a bounded queue, and one that sees the load at once."""
+    """Return our rule with a bounded queue, and a rule that sees the load at once."""
     plain = ours(model, start_seconds, bounded=True)
     scaled, _ = cast(partial[Keda], plain.controller).args
     knows = partial(AtOnce, trace.rates[NAME], plain.models[0].service.capacity, autoscaler_of(scaled))
@@ -249,7 +248,7 @@ def at_once(model: Model, start_seconds: int, trace: Trace) -> Mapping[str, Plan
 
 
 def paces(model: Model, start_seconds: int) -> Mapping[str, Plan]:
-    """Return our rule, without a spare pod, with other limits of how many come and go, at bounds far from what is needed."""
+    """Return our rule without a spare pod, with other limits of added and removed pods, within generous replica bounds."""
     plain = ours(model, start_seconds, most=FAR_MORE, sparePods=0)
     window = max(2 * start_seconds, 600)
     slowly = _limits(window, 1, 0, max(start_seconds, 180))
@@ -264,7 +263,7 @@ def paces(model: Model, start_seconds: int) -> Mapping[str, Plan]:
 
 
 def spares(model: Model, start_seconds: int) -> Mapping[str, Plan]:
-    """Return our rule with other shares of busy instances, and other numbers of spare pods."""
+    """Return our rule with other busy shares of instances, and other numbers of spare pods."""
 
     def busy(share: float, spare: int) -> Plan:
         return ours(model, start_seconds, sparePods=spare, targets={NAME: {"busy": share}})
@@ -281,7 +280,7 @@ def spares(model: Model, start_seconds: int) -> Mapping[str, Plan]:
 
 
 def look_backs(model: Model, start_seconds: int) -> Mapping[str, Plan]:
-    """Return our rule with a bounded queue, and with other times in which fewer pods have to be enough before one goes."""
+    """Return our rule with a bounded queue and other look-back times before a pod is removed."""
 
     def after(seconds: int) -> Plan:
         return ours(model, start_seconds, bounded=True, scaleDownAfterSeconds=seconds)
@@ -294,9 +293,9 @@ def look_backs(model: Model, start_seconds: int) -> Mapping[str, Plan]:
 
 
 def other_settings(model: Model, start_seconds: int) -> Mapping[str, Plan]:
-    """Return our rule with a bounded queue, and with other settings, by which a cell is met that ours is short of.
+    """Return our rule with a bounded queue and other settings, which meet a cell that ours misses.
 
-    Of these LESS_TO_SPARE is none of a stack, where spare pods are whole ones.
+    LESS_TO_SPARE is not possible in a stack, where spare pods are whole pods.
     """
     plain = ours(model, start_seconds, bounded=True)
     busy = {NAME: {"busy": BUSY_SHARE_BESIDE_BOUNDED_QUEUE}}
@@ -311,7 +310,7 @@ def other_settings(model: Model, start_seconds: int) -> Mapping[str, Plan]:
 
 
 def held_out(everybody: Mapping[str, float]) -> Mapping[str, Trace]:
-    """Return traces that no setting was chosen by: two peaks a day, levels by chance, a fast ramp, and spikes."""
+    """Return traces that were not used to choose settings: two peaks a day, random levels, a fast ramp, and spikes."""
     peak, source = everybody[NAME], np.random.default_rng(99)
     levels = np.clip(0.5 + np.cumsum(source.normal(0, 0.12, 36)), 0.1, 1.0)
     hours = np.arange(24 * 3600) / 3600

@@ -1,16 +1,16 @@
-"""Tuned batching against no batching, Triton's own defaults and the settings of public articles.
+"""Compare tuned batching with no batching, Triton's own defaults and the settings of public articles.
 
     python benchmarks/batching.py
 
-starts a real Triton (`python -m twin triton`), tunes each sample model with `modelctl tune`, and then climbs a ladder of
-rates with each configuration, in turns: every round takes the configurations in a random order, and all get the same
-arrivals. benchmarks/RESULTS.md says what came out.
+The program starts a real Triton (`python -m twin triton`) and tunes each sample model with `modelctl tune`. Then each
+configuration climbs a ladder of rates: every round takes the configurations in a random order, and all get the same
+arrivals. benchmarks/RESULTS.md has the results.
 
-Fixed here before the first run; who changes one of them writes a new entry in benchmarks/README.md:
+Fixed before the first run; record each change in benchmarks/README.md:
 
-* metric: the rate of LADDER up to which a configuration holds the SLO, that one and all below it. A rate holds when the p95
-  of one of two loads is within the SLO; a failed or unanswered request counts as infinitely slow. A load has FEWEST requests
-  on average, at least;
+* metric: the highest rate of LADDER up to which a configuration holds the SLO at every rate. A rate holds if the p95 of one
+  of two loads is within the SLO; a failed or unanswered request counts as infinitely slow. A load has at least FEWEST
+  requests on average;
 * comparison: in each round the tuned rate over the other's; their geometric mean over the rounds with a 95 % interval;
 * SLO_P95_MS, LADDER and the configurations of `_variants`.
 """
@@ -49,10 +49,10 @@ SLO_P95_MS = {"projection": 70.0, "nearest": 70.0, "recurrent": 90.0}
 LADDER = tuple(round(8 * 1.2**step, 1) for step in range(30))
 """Requests/s."""
 FEWEST = 60
-"""Requests of a load, of which a p95 lets three be late: at a low rate a load is longer than --seconds for that."""
+"""Minimum requests of a load; its p95 allows three late ones. At a low rate, a load runs longer than --seconds for that."""
 ARTICLES_PREFERRED, ARTICLES_BATCH = (8, 16, 32), 32
 ARTICLES_DELAYS_US = (500, 1_000, 5_000, 10_000, 100_000)
-"""`max_queue_delay_microseconds` of the articles, each beside those preferred batch sizes.
+"""The articles' `max_queue_delay_microseconds`, each with their preferred batch sizes.
 
 See docs/facts/triton-configuration.md#queue-delay.
 """
@@ -61,15 +61,15 @@ TUNED = "tuned"
 
 
 class Climb(Record):
-    """One climb of the ladder; `rate` is the last one that held, 0 when the first did not."""
+    """One climb of the ladder; `rate` is the last rate that held, 0 if the first did not."""
 
     round: int
     rate: float
 
 
 class Variant(Record):
-    """A configuration. `times`: how many times its rate the tuned one is, with its interval; None for tuned itself, and
-    where a climb held no rate.
+    """A configuration. `times`: the tuned rate divided by its rate, with the interval; None for tuned itself, and if a climb
+    held no rate.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Variant(Record):
 
 
 class Comparison(Record):
-    """All configurations of one model; `evidence` is the tuning's own record."""
+    """All configurations of one model; `evidence` is the tuning's record."""
 
     model: str
     slo_p95_ms: float
@@ -135,7 +135,7 @@ def main(
 
 
 def _tune(name: str, address: str, budget: float, seed: int, results: Path) -> tuple[Evidence, str]:
-    """Tunes with the command that people use; the evidence and the name of its file."""
+    """Tune with the users' command; return the evidence and its file name."""
     typer.echo(f"tuning {name} for {budget:.0f} s")
     options: dict[str, object] = {
         "slo-p95-ms": SLO_P95_MS[name],
@@ -154,9 +154,10 @@ def _tune(name: str, address: str, budget: float, seed: int, results: Path) -> t
 
 
 def _variants(base: ModelConfig, tuned: Values) -> dict[str, ModelConfig]:
-    """Return all with as many instances as tuning chose, so that only batching differs; Triton's defaults with one, too.
+    """Return all variants with the tuned number of instances, so only batching differs; Triton's defaults also with one.
 
-    Only the tuned one bounds its queue, and has the stalls of a bounded queue (docs/serving.md#known-limits-of-the-server).
+    Only the tuned variant bounds its queue, and has the stalls of a bounded queue
+    (docs/serving.md#known-limits-of-the-server).
     """
     defaults = configured(base, Candidate(base.max_batch_size, 0, 1))
     defaults.dynamic_batching.Clear()
@@ -213,7 +214,7 @@ def _compare(name: str, evidence: Evidence, file: str, address: str, rounds: int
 
 
 def _climb(subject: ServedModel, turn: int, seconds: float, seed: int) -> Climb:
-    """Climb the ladder until two loads in a row at one rate break the SLO."""
+    """Climb the ladder until two consecutive loads at one rate break the SLO."""
     loads: list[LoadRecord] = []
     reached = 0.0
     for step, rate in enumerate(LADDER):
@@ -231,7 +232,7 @@ def _climb(subject: ServedModel, turn: int, seconds: float, seed: int) -> Climb:
 
 
 def times(tuned: list[float], other: list[float]) -> tuple[float, float, float] | None:
-    """Return the geometric mean of the rounds' ratios with the ends of its 95 % interval; None when a climb held no rate."""
+    """Return the geometric mean of the rounds' ratios with its 95 % interval; None if a climb held no rate."""
     if not all(tuned) or not all(other):
         return None
     middle, low, high = interval([log(mine / theirs) for mine, theirs in zip(tuned, other, strict=True)])

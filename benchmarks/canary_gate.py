@@ -1,16 +1,16 @@
-"""How well the gate of `modelctl rollout` tells right canaries from bad ones: simulated rollouts, seeded.
+"""Measure with seeded simulations how well the gate of `modelctl rollout` detects bad canaries.
 
     python benchmarks/canary_gate.py
 
-The gate is the real one, and is given counters as pods export them. What is simulated are the requests: Poisson arrivals,
-times in the model that vary from request to request and with the load of the machine, failures, and the clock.
+The gate is real and gets counters as pods export them. Simulated are Poisson arrivals, model times that vary with the
+request and the machine's load, failures, and the clock.
 
-Fixed before the first run; who changes one of them says so in docs/canary-gate.md, beside the table:
+Fixed before the first run; record each change next to the table in docs/canary-gate.md:
 
-* metric: of 200 rollouts of each canary the share that is taken back, with its interval; the share that ends for want of
-  requests; and the median time until either, or until all requests are given to it and watched;
-* goals: a bad canary is found in 95 % of its rollouts, a right one is taken back in 5 % at most;
-* the same of 200 watches after rolling updates (`modelctl watch`), where "taken back" is exit code 1.
+* metric: of 200 rollouts of each canary, the share that is rolled back, with its interval; the share that ends for too few
+  requests; and the median time until either, or until the canary has all requests and has been watched;
+* goals: a bad canary is found in 95 % of its rollouts, a good one is rolled back in at most 5 %;
+* the same of 200 watches after rolling updates (`modelctl watch`), where "rolled back" is exit code 1.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ FOUND_AT_LEAST, TAKEN_BACK_AT_MOST = 0.95, 0.05
 STEPS = (5, 25)
 SLO_MS, MODEL_MS, QUEUE_MS = 50.0, 20.0, 5.0
 _SPREAD = 0.3
-"""Of the times in the model, as a share of their mean."""
+"""Spread of the model times, as a share of their mean."""
 _DISTURBANCE, _DISTURBANCE_SECONDS = 0.1, 20.0
-"""The machine's load makes both versions slower or faster by this share, and for about so long."""
+"""The machine's load makes both versions slower or faster by this share, for about this many seconds."""
 _LOOK_SECONDS = 2.0
 _NEW, _OLD = ("model", 2), ("model", 1)
 _BOUNDS = np.array([SLO_MS / 2, SLO_MS, SLO_MS * 2])
@@ -52,10 +52,10 @@ Verdict = Literal["taken back", "not enough requests", "done"]
 
 @dataclass(frozen=True)
 class Case:
-    """A new version and what befalls it. `outage_seconds`: for so long, from its beginning, a tenth of all requests fails.
+    """A new version and its faults. `outage_seconds`: from its beginning, a tenth of all requests fails for this time.
 
-    `apart`: by this share the load of each version's own pods makes it slower or faster, beside that of all.
-    `failing_at_last`: the share that fails once it has all requests, where that is another one.
+    `apart`: the load of each version's own pods changes its speed by this share, in addition to the common load.
+    `failing_at_last`: the failing share once it has all requests, if different.
     """
 
     name: str
@@ -97,11 +97,11 @@ WATCHED = (
     Case("20 % slower, within its SLO", bad=False, slower=0.2),
     Case("twice as slow: a quarter over the SLO", bad=True, slower=1.0),
 )
-"""New versions after a rolling update, which `modelctl watch` has no old version to compare with."""
+"""New versions after a rolling update; `modelctl watch` has no old version to compare them with."""
 
 
 class Row(Record):
-    """The ends of the rollouts, or watches, of one new version. `interval`: of the share taken back (95 %, Wilson)."""
+    """The results of the rollouts, or watches, of one new version. `interval`: of the share rolled back (95 %, Wilson)."""
 
     name: str
     bad: bool
@@ -129,20 +129,20 @@ class Report(Record):
 
 
 class _Load:
-    """Makes requests slower or faster by about this share, for about `_DISTURBANCE_SECONDS`; a logarithm."""
+    """Slows or speeds up requests by about this share, for about `_DISTURBANCE_SECONDS`; a logarithm."""
 
     def __init__(self, share: float, source: np.random.Generator) -> None:
         self._share, self._source = share, source
         self.now = float(source.normal(0, share))
 
     def pass_by(self) -> None:
-        """Let the time of a look go by."""
+        """Advance by one look."""
         kept = 1 - _LOOK_SECONDS / _DISTURBANCE_SECONDS
         self.now = kept * self.now + float(self._source.normal(0, self._share * sqrt(1 - kept**2)))
 
 
 class _Pods:
-    """Pods that count what both versions did."""
+    """Pods that count the requests of both versions."""
 
     def __init__(self, case: Case, source: np.random.Generator) -> None:
         self._case = case
@@ -152,7 +152,7 @@ class _Pods:
         self._old = self._answers(20_000, case.old_failing, 1.0, self._of_old)
 
     def serve(self, share: float, outage: bool) -> None:
-        """Let the time of a look go by with this share of the requests for the new version."""
+        """Advance by one look, with this share of the requests for the new version."""
         case = self._case
         for load in (self._of_all, self._of_new, self._of_old):
             load.pass_by()
@@ -168,7 +168,7 @@ class _Pods:
     def _answers(self, requests: int, failing: float, times: float, own: _Load) -> Counters:
         failed = int(self._source.binomial(requests, failing))
         sigma = sqrt(log(1 + _SPREAD**2))
-        # exp of a normal has a mean above that of the exponent's: the subtrahend takes it away.
+        # The mean of exp of a normal variable is above exp of its mean; the subtrahend corrects this.
         load = self._of_all.now + own.now
         in_model = self._source.lognormal(load - sigma**2 / 2, sigma, requests - failed) * MODEL_MS * times
         queue = self._source.exponential(QUEUE_MS, requests - failed)
@@ -179,7 +179,7 @@ class _Pods:
 
 @dataclass
 class _Clock:
-    """Virtual time, since a step began."""
+    """Virtual time since a step began."""
 
     seconds: float = 0.0
 
@@ -188,7 +188,7 @@ class _Clock:
 
 
 def simulate(case: Case, seed: int, limits: Limits | None = None) -> tuple[Verdict, float]:
-    """Return how one rollout ends, and after how many seconds of canary steps and watch."""
+    """Return how one rollout ends, and its seconds of canary steps and watch."""
     limits = limits or Limits()
     pods = _Pods(case, np.random.default_rng(seed))
     canary = Canary("model", 2, 1, SLO_MS)
@@ -220,7 +220,7 @@ def simulate(case: Case, seed: int, limits: Limits | None = None) -> tuple[Verdi
 
 
 def simulate_watch(case: Case, seed: int, limits: Limits | None = None) -> tuple[Verdict, float]:
-    """Return how the watch after one rolling update ends, and after how many seconds."""
+    """Return how the watch after one rolling update ends, and its seconds."""
     limits = limits or Limits()
     pods = _Pods(case, np.random.default_rng(seed))
     gate = Gate([Canary("model", 2, None, SLO_MS)], limits.terms, watched=True)
@@ -238,7 +238,7 @@ def _looks(seconds: float) -> Iterator[float]:
 
 
 def row(case: Case, rollouts: int, seed: int, simulated: Callable[[Case, int], tuple[Verdict, float]] = simulate) -> Row:
-    """Simulate so many rollouts, or watches, of a new version."""
+    """Simulate this many rollouts, or watches, of a new version."""
     ended = [simulated(case, seed + number) for number in range(rollouts)]
     taken_back = sum(verdict == "taken back" for verdict, _ in ended)
     share = taken_back / rollouts
@@ -265,7 +265,7 @@ def wilson(count: int, total: int) -> tuple[float, float]:
 
 
 def table(rows: list[Row], what: str) -> list[str]:
-    """Return the rows as a table of Markdown; `what` they are is above its first column."""
+    """Return the rows as a Markdown table; `what` is the heading of its first column."""
     lines = [
         f"| {what} | taken back (95 % interval) | not enough requests | median time | goal |",
         "|---|---|---:|---:|---|",
@@ -281,7 +281,7 @@ def table(rows: list[Row], what: str) -> list[str]:
 
 
 def tables(report: Report) -> list[str]:
-    """Return both tables of a report as Markdown, the second one where it has watches."""
+    """Return the report's tables as Markdown; the second one only if it has watches."""
     watched = ["", *table(report.watched, "after a rolling update")] if report.watched else []
     return [*table(report.rows, "canary"), *watched]
 
@@ -291,7 +291,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 1,
     results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
 ) -> None:
-    """Simulate rollouts of canaries of which it is known whether they are right, and count what the gate says."""
+    """Simulate rollouts of good and bad canaries, and count the gate's verdicts."""
     started, revision = datetime.now(UTC), record.revision()
     rows = [row(case, rollouts, seed) for case in CASES]
     watched = [row(case, rollouts, seed, simulate_watch) for case in WATCHED]

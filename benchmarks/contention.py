@@ -1,15 +1,15 @@
-"""Measure how models that share one device slow each other down on a real Triton, beside what `twin replay` has.
+"""Measure how models on one device slow each other down on a real Triton, compared with `twin replay`.
 
     python benchmarks/contention.py [--rounds 3] [--seconds 30] [--record] [--busy]
 
 The device is one CPU core: all instances of a `tritonserver` are pinned to it, and the server and the load to another. On a
-busy machine, run it as root: the instances then come before other work on that core. Equal models of the Python backend
-compute for EXECUTION_MS of CPU time; requests arrive by chance. Rounds take the cases in a random order. Metric, fixed here
-before the first run, of each case over the rounds with a 95 % interval:
+busy machine, run it as root: then the instances take precedence over other work on that core. Equal models of the Python
+backend compute for EXECUTION_MS of CPU time; requests arrive at random. Rounds take the cases in a random order. Metrics,
+fixed before the first run, of each case over the rounds with a 95 % interval:
 
 * device: the share of the time in which the device executes anything, by the models' own clocks;
-* load: what the recording rule of `spec.prometheus.gpu_load` makes of Triton's counters. Error: load minus device;
-* busy: busy instances of all models by Triton's counters, beside those that `twin replay` has for the same rates and the
+* load: the result of the recording rule of `spec.prometheus.gpu_load` on Triton's counters. Error: load minus device;
+* busy: busy instances of all models by Triton's counters, compared with those of `twin replay` for the same rates and the
   same execution on an idle device.
 
 Goal: the load within 0.05 of the device, and busy instances within 15 % of the replay's.
@@ -51,7 +51,7 @@ from twin.replay.serving import Server  # noqa: E402
 
 EXECUTION_MS = 30
 CASES = ((2, 0.4), (2, 0.6), (2, 0.8), (6, 0.4), (6, 0.6), (6, 0.8))
-"""Models on the device, and the load: executions a second times the time of one on the idle device."""
+"""Models on the device, and the load: executions/s times the seconds of one on the idle device."""
 _ALONE = 40
 _NICE = -19
 _CONFIG = """backend: "python"
@@ -80,7 +80,7 @@ class TritonPythonModel:
 
 
 class Round(Record):
-    """One load on one case. `alone_ms`: the median of executions on an idle device just before it."""
+    """One load on one case. `alone_ms`: the median execution on an idle device just before it."""
 
     alone_ms: float
     executions: int
@@ -91,7 +91,7 @@ class Round(Record):
 
 
 class Case(Record):
-    """So many models under a load, and all rounds with them."""
+    """A number of models under a load, and all their rounds."""
 
     models: int
     nominal: float
@@ -210,7 +210,7 @@ async def _round(
 
 
 def replayed(models: int, rate: float, alone_seconds: float) -> float:
-    """Return the busy instances that the replay has, of equal models that get so many requests/s together."""
+    """Return the replay's busy instances for equal models that get this many requests/s together."""
     servers = [Server(Service(1, 1, alone_seconds, alone_seconds, "measured", 1), 1e9, 1e9) for _ in range(models)]
     source = np.random.default_rng(1)
     busy = []
@@ -225,7 +225,6 @@ def replayed(models: int, rate: float, alone_seconds: float) -> float:
 
 
 def markdown(report: Report) -> list[str]:
-    """Return the lines of the table."""
     lines = [
         "| models, load sent | alone | device busy | load by the rule | load minus device | busy instances | replay |",
         "|---|---:|---:|---:|---:|---:|---:|",
@@ -284,7 +283,7 @@ def _executions(folder: Path, models: int) -> list[tuple[float, float]]:
 
 
 def _union(executions: list[tuple[float, float]]) -> float:
-    """Return the seconds in which at least one executes."""
+    """Return the seconds with at least one execution."""
     total, until = 0.0, 0.0
     for begun, ends in sorted(executions):
         total += max(0.0, ends - max(begun, until))

@@ -1,8 +1,8 @@
-"""Seconds and memory from nothing to a served release: Triton's own S3 reading, and `modelctl fetch` before it.
+"""Compare Triton's S3 reader with `modelctl fetch`: seconds and memory until a release is served.
 
     python benchmarks/delivery.py
 
-What is measured, and how the record is read: benchmarks/delivery.md.
+benchmarks/delivery.md describes the measurement and its record.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class TritonPythonModel:
 
 
 class Run(BaseModel):
-    """One way, once. `cpu_seconds`: of the reader, modelctl or the server, which a busy machine changes least.
+    """One run of one way. `cpu_seconds`: of the reader (modelctl or the server); a busy machine changes it least.
 
-    `fetch_seconds` and `fetch_mib` are of modelctl alone; `mib` is the server's peak of resident memory, where one is
-    started. `sent`: bytes that the store sent. `killed`: whether the reader was killed when half of the bytes were sent, and
-    begun again; the seconds are of both.
+    `fetch_seconds` and `fetch_mib` are of modelctl only; `mib` is the peak resident memory of a started server. `sent`:
+    bytes that the store sent. `killed`: whether the reader was killed after half of the bytes and restarted; the seconds
+    include both.
     """
 
     way: str
@@ -82,7 +82,7 @@ class Run(BaseModel):
 
 
 class Report(BaseModel):
-    """A record. `plain_megabytes_per_second`: of the store alone, read by as many plain connections."""
+    """A record. `plain_megabytes_per_second`: of the store itself, read by the same number of plain connections."""
 
     kind: Literal["delivery"] = "delivery"
     started: datetime
@@ -105,7 +105,7 @@ def main(
     directory: Annotated[Path | None, typer.Option(help="Where three times the files fit; without it: TMPDIR.")] = None,
     busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine too; the record says so.")] = False,
 ) -> None:
-    """Measure all ways in turn, on a store without a limit or on one that is as quick for each connection as S3."""
+    """Measure all ways in turn, on an unlimited store or on one with S3's speed per connection."""
     files = [int(gib) for gib in sizes.split(",")]
     check_room(directory or Path(tempfile.gettempdir()), files)
     begun, made = datetime.now(UTC), conditions(allow_busy=busy)
@@ -140,7 +140,7 @@ def main(
 
 
 def check_room(directory: Path, files: Sequence[int]) -> None:
-    """End the program where three times the files, given in GiB, do not fit into a directory."""
+    """Exit if three times the files, in GiB, do not fit into a directory."""
     free, needed = shutil.disk_usage(directory).free / GIB, 3 * sum(files)
     if free < needed:
         raise SystemExit(
@@ -156,7 +156,7 @@ def _told(run: Run) -> Run:
 
 
 def _release(bucket: Path, gib: int) -> str:
-    """Make a release with one file of so many GiB in the bucket's directory; return its id."""
+    """Create a release with one file of this size in the bucket's directory; return its id."""
     making = bucket / "making"
     (making / "big" / "1").mkdir(parents=True)
     (making / "big" / "config.pbtxt").write_text(_CONFIG)
@@ -178,7 +178,7 @@ def _release(bucket: Path, gib: int) -> str:
 
 @contextlib.contextmanager
 def _store(bucket: Path, megabytes: int | None) -> Iterator[str]:
-    """Run a store in a process of its own."""
+    """Run a store in a separate process."""
     option = [] if megabytes is None else ["--megabytes-per-connection", str(megabytes)]
     command = [sys.executable, "-m", "benchmarks.loopback_s3", str(bucket), *option]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -199,7 +199,7 @@ def _file(url: str, release: str) -> str:
 
 
 def _touch(gib: int) -> None:
-    """Take memory and give it back, for a machine whose host takes what is free: no way then pays for getting it again."""
+    """Allocate and free memory, for a machine whose host reclaims free memory: then no way pays for getting it again."""
     mmap.mmap(-1, gib * GIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
 
 
@@ -249,7 +249,7 @@ def _fetch_then_triton(work: Path, url: str, release: str, gib: int, number: int
             first.wait()
         process, most, cpu = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL), 0, 0.0
         while process.poll() is None:
-            # Not `ru_maxrss`, in which the peak of whoever started the process counts too.
+            # Not `ru_maxrss`, because it includes the parent process's peak.
             with contextlib.suppress(OSError, ValueError):
                 most, cpu = max(most, _peak_mib(process.pid)), round(cpu_seconds(process.pid), 2)
             time.sleep(0.02)
@@ -298,7 +298,7 @@ def _plainly(reader: Reader, work: Path, url: str, release: str, gib: int, numbe
 
 @contextlib.contextmanager
 def _server(work: Path, repository: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """Run a Triton with empty folders of its own."""
+    """Run a Triton with its own empty folders."""
     port = free_port()
     copies = work / "copies"
     copies.mkdir()

@@ -1,8 +1,8 @@
-"""Measure the cost of a preview and an `up`, by the number of models, pools and fleets, beside programs of the same size.
+"""Measure a preview and an `up` by the number of models, pools and fleets, next to programs of the same size.
 
     python benchmarks/engine.py
 
-What is measured, and how the record is read: benchmarks/engine.md.
+benchmarks/engine.md describes the measurement and its record.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _ENTRY = ("Pulumi.yaml", "__main__.py")
 _PROGRAM = (*_ENTRY, "charts", "helm-values", "infra", "spec")
 _LOOK_SECONDS = 0.1
 _NOT_IN_A_KEY = re.compile(r"[^-._a-zA-Z0-9]")
-"""Refused in a key of a ConfigMap."""
+"""Characters that a ConfigMap key must not contain."""
 _PARTS = {
     "twin.plugins.language_host": "language host",
     str(language_host.EXECUTOR): "program",
     "pulumi.policy": "policies",
     **{f"twin.plugins.{provider}": f"plugin {provider}" for provider in layout.PROVIDERS},
 }
-"""The processes that `pulumi` starts, by what their command lines hold."""
+"""The processes that `pulumi` starts, by parts of their command lines."""
 
 Config = dict[str, Any]
 State = dict[str, Any]
@@ -68,22 +68,22 @@ Action = Literal["preview", "up"]
 
 PREVIEWED: Mapping[Kind, tuple[int, ...]] = {"models": (1, 100, 500), "pools": (1, 50), "fleets": (1, 10)}
 MADE: Mapping[Kind, tuple[int, ...]] = {"models": (1, 100)}
-"""Those that are made, too: that takes much longer, and grows with resources whatever they are of."""
+"""Also measured with `up`: it takes much longer, and grows with resources of any kind."""
 
 
 class Cost(Record):
-    """The cost of one run of the engine; `cpu_seconds` and `peak_mib` over pulumi, the program, plugins and policies."""
+    """The cost of one engine run; `cpu_seconds` and `peak_mib` cover pulumi, the program, plugins and policies."""
 
     resources: int
     seconds: float
     cpu_seconds: float
     peak_mib: int
     cpu_seconds_by_part: dict[str, float] = Field(default_factory=dict)
-    """A part may be several processes: the engine starts some plugins twice. Earlier records have only the sum."""
+    """A part may have several processes: the engine starts some plugins twice. Earlier records have only the sum."""
 
 
 class Point(Record):
-    """A stack with so many of a kind, a program with as many resources and nothing in them, and one with their content."""
+    """A stack with this many of a kind, a program with as many empty resources, and one with their content."""
 
     action: Action
     kind: Kind
@@ -91,7 +91,7 @@ class Point(Record):
     stack: Cost
     empty: Cost
     bare: Cost | None = None
-    """Earlier records have none."""
+    """None in earlier records."""
 
 
 class Report(Record):
@@ -105,7 +105,7 @@ class Report(Record):
 
 
 def models(number: int) -> Config:
-    """Return prod with so many models, each with a route and alerts of its own."""
+    """Return prod with this many models, each with its own route and alerts."""
     config = _prod()
     section = config["triton-eks:models"]
     wants = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
@@ -114,7 +114,7 @@ def models(number: int) -> Config:
 
 
 def pools(number: int) -> Config:
-    """Return prod with so many pools of GPUs. With more nodes in each, 50 of them would not fit into a VPC."""
+    """Return prod with this many GPU pools. With more nodes in each, 50 pools would not fit into a VPC."""
     config = _prod()
     first = config["triton-eks:gpu"]["pools"][0]
     config["triton-eks:gpu"]["pools"] = [first, *({**first, "name": f"pool-{one:02}", "max": 8} for one in range(1, number))]
@@ -122,7 +122,7 @@ def pools(number: int) -> Config:
 
 
 def fleets(number: int) -> Config:
-    """Return prod with so many fleets, each with a model and a pool of its own."""
+    """Return prod with this many fleets, each with its own model and pool."""
     config = pools(number)
     names = [pool["name"] for pool in config["triton-eks:gpu"]["pools"]]
     config["triton-eks:models"]["serving"] = models(number)["triton-eks:models"]["serving"]
@@ -142,7 +142,7 @@ def _prod() -> Config:
 
 
 def _released(config: Config) -> Config:
-    """Return the stack with a release that was made for it."""
+    """Return the stack with a release created for it."""
     section = config["triton-eks:models"]
     release = section.pop("release")
     digest = serving_digest(load(config, STACK))
@@ -161,14 +161,14 @@ def _released(config: Config) -> Config:
 
 @dataclass
 class _Usage:
-    """Processor time and peak memory of the processes that the engine has started, by pid, as long as each was seen."""
+    """Processor time and peak memory of the engine's processes, by pid, while each was seen."""
 
     cpu: dict[int, float]
     mib: dict[int, int]
     part: dict[int, str]
 
     def cpu_by_part(self) -> dict[str, float]:
-        """Return the processor time of each part, the largest first."""
+        """Return the processor time of each part, largest first."""
         parts: defaultdict[str, float] = defaultdict(float)
         for pid, seconds in self.cpu.items():
             parts[self.part.get(pid, "unknown")] += seconds
@@ -177,7 +177,7 @@ class _Usage:
 
 @contextlib.contextmanager
 def _watched(home: TwinHome) -> Iterator[_Usage]:
-    """Look again and again at what carries the mark of the engine; what a process did after the last look is missing."""
+    """Sample the engine's processes repeatedly; usage after the last sample is missing."""
     usage, done = _Usage({}, {}, {}), threading.Event()
 
     def look() -> None:
@@ -186,7 +186,7 @@ def _watched(home: TwinHome) -> Iterator[_Usage]:
                 with contextlib.suppress(OSError, ValueError, IndexError):
                     seconds = cpu_seconds(pid)
                     status = Path(f"/proc/{pid}/status").read_text()
-                    if command := Path(f"/proc/{pid}/cmdline").read_text():  # one that has ended has none
+                    if command := Path(f"/proc/{pid}/cmdline").read_text():  # empty for a terminated process
                         usage.part[pid] = part_of(command)
                     usage.cpu[pid] = seconds
                     usage.mib[pid] = int(status.partition("VmHWM:")[2].split()[0]) // 1024
@@ -201,12 +201,12 @@ def _watched(home: TwinHome) -> Iterator[_Usage]:
 
 
 def part_of(command: str) -> str:
-    """Return the part of the engine that a process is, by its command line."""
+    """Return the engine part of a process by its command line."""
     return next((part for mark, part in _PARTS.items() if mark in command), "pulumi")
 
 
 def measure(engine: Engine, action: Action) -> Cost:
-    """Run the engine once on a stack of which there is nothing yet. Raises EngineError."""
+    """Run the engine once on an empty stack. Raises EngineError."""
     with _watched(engine.home) as usage:
         began = time.monotonic()
         if action == "preview":
@@ -226,7 +226,7 @@ def measure(engine: Engine, action: Action) -> Cost:
 
 
 def of_stack(home: TwinHome, config: Config, actions: tuple[Action, ...]) -> tuple[list[Cost], list[State]]:
-    """Measure the program of this checkout on a twin of its own, without pods; return the resources of its preview too."""
+    """Measure this checkout's program on a separate twin without pods; also return the resources of its preview."""
     with _engine(home, ROOT, _PROGRAM, config) as engine:
         previewed = measure(engine, "preview")
         steps = reading.json_object(
@@ -237,14 +237,14 @@ def of_stack(home: TwinHome, config: Config, actions: tuple[Action, ...]) -> tup
 
 
 def of_nothing(home: TwinHome, resources: int, actions: tuple[Action, ...]) -> list[Cost]:
-    """Measure a program of so many resources with nothing in them, under the same policies."""
+    """Measure a program with this many empty resources, under the same policies."""
     config = {"aws:region": "us-west-2", "triton-eks:resources": resources}
     with _engine(home, EMPTY, _ENTRY, config) as engine:
         return [measure(engine, action) for action in actions]
 
 
 def of_bare(home: TwinHome, config: Config, states: list[State], actions: tuple[Action, ...]) -> list[Cost]:
-    """Measure a loop over these resources, under the same policies: in an `up` as ConfigMaps with their texts."""
+    """Measure a loop over these resources, under the same policies; an `up` creates ConfigMaps with their texts."""
     return [_of_file(home, config, states if action == "preview" else config_maps(states), action) for action in actions]
 
 
@@ -258,9 +258,9 @@ def _of_file(home: TwinHome, config: Config, states: list[State], action: Action
 
 
 def config_maps(states: list[State]) -> list[State]:
-    """Return as many ConfigMaps, each with the texts of a resource's inputs; components stay, and the providers come first.
+    """Return one ConfigMap per resource with the texts of its inputs; components stay, and providers come first.
 
-    The resources themselves cannot be made from their inputs: these hold ids of AWS that only their own `up` is given.
+    The resources themselves cannot be created from their inputs, because these hold AWS ids that only their own `up` gets.
     """
     providers = [state for state in states if state["type"].startswith("pulumi:providers:")]
     made: list[State] = []
@@ -281,7 +281,7 @@ def config_maps(states: list[State]) -> list[State]:
 
 
 def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    """Yield each text and number in a value, with the key that it is under."""
+    """Yield each text and number in a value, with its key."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield from _texts(item, name)
@@ -294,7 +294,7 @@ def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 @contextlib.contextmanager
 def _engine(home: TwinHome, source: Path, names: tuple[str, ...], config: Config) -> Iterator[Engine]:
-    """Make a twin for a program, without pods; the policies are those of this checkout."""
+    """Create a twin for a program, without pods, with this checkout's policies."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder)
         for name in names:
@@ -313,7 +313,7 @@ def main(
     busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine, and say so in the record.")] = False,
     results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
 ) -> None:
-    """Preview and make stacks of growing size, and programs of as many resources: with nothing in them, and the same."""
+    """Preview and create stacks of growing size, and programs of the same size with empty resources or their content."""
     made, started, revision = conditions(allow_busy=busy), datetime.now(UTC), evidence.revision()
     points: list[Point] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -324,7 +324,7 @@ def main(
             actions: tuple[Action, ...] = ("preview", "up") if up and number in MADE.get(kind, ()) else ("preview",)
             config = STACKS[kind](number)
             costs, states = of_stack(home, config, actions)
-            # Of the resources that the engine counts one is the stack itself.
+            # The engine counts the stack itself as one resource.
             empty = of_nothing(home, costs[0].resources - 1, actions)
             bare = of_bare(home, config, states, actions)
             for action, own, nothing, same in zip(actions, costs, empty, bare, strict=True):

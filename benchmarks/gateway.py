@@ -1,20 +1,20 @@
-"""Measure the time that the gateway adds to a request: straight to the pods of Triton against through Envoy, HTTP and gRPC.
+"""Measure the gateway's added latency: directly to Triton's pods against through Envoy, HTTP and gRPC.
 
     python benchmarks/gateway.py
 
-brings a twin with a gateway up (benchmarks/gateway_ways.py), and sends loads of one protocol, in which chance says of each
-request whether it goes straight to a pod, through an Envoy that has a route and nothing else, or through the gateway: what
-else the machine does meanwhile meets all ways alike. benchmarks/RESULTS.md says what came out.
+The program brings up a twin with a gateway (benchmarks/gateway_ways.py) and sends loads of one protocol. Each request
+randomly goes directly to a pod, through an Envoy with only a route, or through the gateway, so other work on the machine
+affects all ways alike. benchmarks/RESULTS.md has the results.
 
-Fixed here before the first run; who changes one of them writes a new entry in benchmarks/README.md:
+Fixed before the first run; record each change in benchmarks/README.md:
 
-* metric: p99 of all requests through the gateway minus p99 of all that went straight to the pods, and the same of p50, by
-  protocol; beside it the bare Envoy minus the pods, which is a hop on this machine, and the gateway minus the bare Envoy.
-  The 95 % interval is that of 2,000 resamples of the seconds of all loads, each with its requests of all ways. A latency
-  counts from the moment at which a request was sent: how late the generator was is in no way, and recorded;
+* metric: p99 of all requests through the gateway minus p99 of all direct requests, and the same for p50, by protocol. Also
+  the bare Envoy minus the pods (a hop on this machine), and the gateway minus the bare Envoy. The 95 % interval comes from
+  2,000 resamples of the seconds of all loads, each with its requests of all ways. A latency starts when the request was
+  sent; the generator's delay is excluded, and recorded;
 * GOAL_MS, the rate, the length of a load, and the model: `classify`, which answers in about a millisecond.
 
-Every request is accounted for: a run in which one had no answer is refused.
+A run is refused if one request had no answer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from modelctl.tune.evidence import Machine, Versions  # noqa: E402
 GOAL_MS = 1.0
 """The most that the gateway may add at p99."""
 RATE, SECONDS, WARM_UP_SECONDS = 50.0, 30.0, 3.0
-"""Requests a second of each way, so that a load has three times as many."""
+"""Requests/s of each way; a load has three times as many."""
 RESAMPLES = 2000
 METHOD = "all ways in each load, by chance for each request; the interval is that of 2,000 resamples of seconds"
 
@@ -57,7 +57,7 @@ Latencies = Mapping[Way, npt.NDArray[np.float64]]
 
 
 class Run(Record):
-    """The requests of one way in one load, without its warm-up: all of them were answered."""
+    """The requests of one way in one load, without its warm-up; all were answered."""
 
     way: Way
     protocol: Protocol
@@ -69,7 +69,7 @@ class Run(Record):
 
 
 class Added(Record):
-    """Hold how much longer a percentile is one way than another, with the ends of the 95 % interval."""
+    """The added latency of a percentile between two ways, with its 95 % interval."""
 
     protocol: Protocol
     percentile: Percentile
@@ -103,7 +103,7 @@ def main(
     results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
     busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine too; the record says so.")] = False,
 ) -> None:
-    """Measure p50 and p99 straight to the pods, through a bare Envoy and through the gateway."""
+    """Measure p50 and p99 directly to the pods, through a bare Envoy and through the gateway."""
     started, made = datetime.now(UTC), conditions(allow_busy=busy)
     order = random.Random(seed)  # noqa: S311 (repeatable, nothing secret)
     runs: list[Run] = []
@@ -136,7 +136,7 @@ def main(
 
 
 def by_second(result: Result, ways: Sequence[Way]) -> list[Latencies]:
-    """Return the latencies of a load, second by second; `ways` has that of each outcome."""
+    """Return a load's latencies per second; `ways` has the way of each outcome."""
     seconds: dict[int, dict[Way, list[float]]] = {}
     for outcome, way in zip(result.outcomes, ways, strict=True):
         assert outcome.sent is not None and outcome.done is not None
@@ -146,7 +146,7 @@ def by_second(result: Result, ways: Sequence[Way]) -> list[Latencies]:
 
 
 def added(protocol: Protocol, seconds: Sequence[Latencies], seed: int) -> list[Added]:
-    """Return how much longer p50 and p99 are one way than another, of loads second by second."""
+    """Return the differences of p50 and p99 between ways, from the seconds of all loads."""
     random_seconds = np.random.default_rng(seed)
     resamples = [
         seconds,
@@ -184,7 +184,7 @@ def _run(result: Result, ways: Sequence[Way], way: Way, protocol: Protocol, numb
 
 
 async def _measure(protocol: Protocol, hosts: Ways, seconds: float, seed: int) -> tuple[Result, list[Way]]:
-    """Send one load, whose requests must all be answered; return it without its warm-up, and the way of each request."""
+    """Send one load and require all answers; return it without its warm-up, and the way of each request."""
     schedule = Schedule.poisson(len(WAYS) * RATE, WARM_UP_SECONDS + seconds, seed)
     chance = random.Random(seed)  # noqa: S311 (repeatable, nothing secret)
     ways = [chance.choice(WAYS) for _ in schedule.due]

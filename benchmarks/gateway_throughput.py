@@ -1,22 +1,21 @@
-"""Measure how many requests/s go through the gateway, and what processor time of Envoy each takes.
+"""Measure the gateway's requests/s, and Envoy's processor time per request.
 
     python benchmarks/gateway_throughput.py
 
-One client keeps IN_FLIGHT requests open, each way for itself (straight to the pods, through a bare Envoy, through the
-gateway), the ways in random order, on a twin of its own (benchmarks/gateway_ways.py). Client, servers and Envoys share this
-machine's CPUs, all of which are busy then: what Envoy takes is missing elsewhere, so that the rates are no rates of a
-gateway on nodes of its own. Its processor time a request is less bound to this machine. benchmarks/RESULTS.md says what
-came out.
+One client keeps IN_FLIGHT requests open, for each way separately (directly to the pods, through a bare Envoy, through the
+gateway). The ways run in random order on a separate twin (benchmarks/gateway_ways.py). Client, servers and Envoys share this
+machine's CPUs, which are all busy: Envoy's share is missing elsewhere. So the rates do not apply to a gateway on its own
+nodes. The processor time per request depends less on this machine. benchmarks/RESULTS.md has the results.
 
-Fixed here before the first run; who changes one of them writes a new entry in benchmarks/README.md:
+Fixed before the first run; record each change in benchmarks/README.md:
 
-* metric: answers/s of each way, divided by those straight to the pods in the same round, and the processor time of the
-  Envoys for each request; both as the mean of the rounds with a 95 % interval (Student's t);
-* how many requests are open, the length of a load and of its warm-up, and the model: `classify`, which answers in about a
+* metric: answers/s of each way, divided by the direct answers/s in the same round, and the Envoys' processor time for each
+  request; both as the mean of the rounds with a 95 % interval (Student's t);
+* the number of open requests, the length of a load and of its warm-up, and the model: `classify`, which answers in about a
   millisecond.
 
-Every request is accounted for: answered, or refused by a server because it had waited too long in its queue, which counts as
-no answer and is told. A run in which one has another end is refused.
+Every request is answered, or refused by a server because it waited too long in its queue; refusals count as unanswered and
+are reported. A run with any other outcome is refused.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ SECONDS, WARM_UP_SECONDS = 10.0, 2.0
 
 
 class Run(Record):
-    """One load of one way, without its warm-up. `envoy_ms`: processor time of its Envoys for each request.
+    """One load of one way, without its warm-up. `envoy_ms`: its Envoys' processor time per request.
 
-    `refused`: by a server, whose queue held them too long.
+    `refused`: by a server, because they waited too long in its queue.
     """
 
     way: Way
@@ -62,7 +61,7 @@ class Run(Record):
 
 
 class Beside(Record):
-    """A way beside straight to the pods, with the ends of the 95 % intervals. `times`: its rate, divided by theirs."""
+    """A way compared with direct requests, with the 95 % intervals. `times`: its rate divided by the direct rate."""
 
     protocol: Protocol
     way: Way
@@ -92,7 +91,7 @@ def main(
     results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
     busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine too; the record says so.")] = False,
 ) -> None:
-    """Measure the requests/s of each way, and the processor time that they take of Envoy."""
+    """Measure each way's requests/s and Envoy's processor time."""
     started, made = datetime.now(UTC), conditions(allow_busy=busy)
     order = random.Random(seed)  # noqa: S311 (repeatable, nothing secret)
     runs: list[Run] = []
@@ -120,7 +119,7 @@ def main(
 
 
 def beside(runs: list[Run]) -> list[Beside]:
-    """Return each way with Envoy beside the one without, by the rounds."""
+    """Compare each way through Envoy with the direct way, by the rounds."""
     by_round = {(run.protocol, run.way, run.round): run for run in runs}
     rounds = sorted({run.round for run in runs})
 
@@ -159,9 +158,10 @@ async def _measure(ways: Ways, way: Way, protocol: Protocol, number: int) -> Run
 
 
 async def full(send: Send, in_flight: int, seconds: float) -> tuple[int, int]:
-    """Keep so many requests open for `seconds`, and wait for the last answers.
+    """Keep this many requests open for `seconds`, and wait for the last answers.
 
-    Return how many were answered, and how many a server's queue refused. Raises RequestFailed, in a group, for any other.
+    Return the numbers of answered requests and of requests that a server's queue refused. Raises RequestFailed, in a group,
+    for any other outcome.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds

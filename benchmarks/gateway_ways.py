@@ -1,8 +1,8 @@
-"""The ways of a request to a pod of Triton that the measurements of the gateway compare, on a twin of their own.
+"""The ways to a Triton pod that the gateway measurements compare, on a separate twin.
 
-Straight to a pod; through an Envoy that has a route and nothing else, which is what a hop through a proxy costs on this
-machine; and through the gateway's Envoys. The load balancer in front of these is left out, because on the twin it is a
-program of ours. Requests go to all pods, or to all Envoys, in turn.
+Directly to a pod; through an Envoy with only a route, which is the cost of a proxy hop on this machine; and through the
+gateway's Envoys. The load balancer in front of these is excluded, because the twin's load balancer is our own program.
+Requests go to all pods, or to all Envoys, in turn.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 MODEL, INPUT, VALUES = "classify", "NORMALIZED", [5.25, 3.5, 1.75, 0.25]
 SERVER_VERSION = "2.51.0"
 INSTANCES = 2
-"""Of the model in a pod: with one a request may wait for the next one to wake it, whichever way it came
-(docs/serving.md#known-limits-of-the-server), and that is nothing of a gateway's.
+"""Of the model in a pod. With one instance, a request of any way may wait for the next one to wake it
+(docs/serving.md#known-limits-of-the-server), which is no effect of the gateway.
 """
 PEAK_RATE = 10_000
-"""Requests/s that the stack expects at most, far above what comes: the gateway refuses what is much more than that."""
+"""Requests/s that the stack expects at most, far above the load: the gateway refuses much higher rates."""
 
 Way = Literal["pod", "proxy", "gateway"]
 Protocol = Literal["http", "grpc"]
@@ -55,23 +55,23 @@ _START_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Ways:
-    """Where requests go, HOST:PORT each, by way and protocol; and the processes of Envoy of each way that has some."""
+    """Destinations, HOST:PORT each, by way and protocol; and the Envoy processes of each way."""
 
     addresses: Mapping[tuple[Way, Protocol], Sequence[str]]
     envoys: Mapping[Way, Sequence[int]]
 
     def sender(self, way: Way, protocol: Protocol) -> AbstractAsyncContextManager[Send]:
-        """Return what sends requests to the model this way."""
+        """Return a context that sends requests to the model this way."""
         return (_http if protocol == "http" else _grpc)(self.addresses[way, protocol])
 
     def envoy_seconds(self, way: Way) -> float:
-        """Return the processor time that the Envoys of a way have taken so far."""
+        """Return the processor time that a way's Envoys have used so far."""
         return sum(cpu_seconds(pid) for pid in self.envoys.get(way, ()))
 
 
 @contextmanager
 def twin() -> Iterator[Ways]:
-    """Have a twin with a gateway, and an Envoy with nothing but a route; yield the ways to its pods."""
+    """Run a twin with a gateway, and an Envoy with only a route; yield the ways to its pods."""
     with tempfile.TemporaryDirectory(prefix="gateway-") as folder:
         home = Path(folder) / "twin"
         command = [sys.executable, "-m", "twin"]
@@ -104,7 +104,7 @@ def twin() -> Iterator[Ways]:
 
 @contextmanager
 def _proxy(program: str, pods: Sequence[str], ports: Mapping[Protocol, int]) -> Iterator[tuple[int, dict[Protocol, int]]]:
-    """Have an Envoy with a route to the pods and nothing else; yield its process and its port for each protocol."""
+    """Run an Envoy with only a route to the pods; yield its process and its port for each protocol."""
     listeners: dict[Protocol, int] = {protocol: free_port() for protocol in ports}
     bootstrap = json.dumps(bare_bootstrap(pods, ports, listeners))
     command = [program, "--config-yaml", bootstrap, "--disable-hot-restart", "--log-level", "error"]
@@ -123,7 +123,7 @@ def _proxy(program: str, pods: Sequence[str], ports: Mapping[Protocol, int]) -> 
 
 
 def bare_bootstrap(pods: Sequence[str], ports: Mapping[Protocol, int], listeners: Mapping[Protocol, int]) -> dict[str, Any]:
-    """Return the bootstrap of an Envoy that leads every request to the pods in turn: no filter but the router, no log."""
+    """Return the bootstrap of an Envoy that sends requests to the pods in turn, with only the router filter and no log."""
     http2 = {
         "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
             "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",

@@ -1,19 +1,19 @@
-"""Measure what the ONNX models of a stack take of a GPU, and whether they answer there as their packages do.
+"""Measure the GPU use of a stack's ONNX models, and compare their answers with their packages'.
 
     python benchmarks/gpu.py
 
-starts a real Triton (`python -m twin triton`) and loads the models into it with the configs of a release for the stack.
-It needs a GPU that nothing else uses, the models of `make models`, and onnxruntime-gpu in the place of onnxruntime, on which
-the twin's stand-in for NVIDIA's backend runs. docs/facts/gpu-memory.md says what came out.
+The program starts a real Triton (`python -m twin triton`) and loads the models with the configs of a release for the stack.
+It needs a GPU without other users, the models of `make models`, and onnxruntime-gpu in place of onnxruntime, because the
+twin's substitute for NVIDIA's backend uses it. docs/facts/gpu-memory.md has the results.
 
-Fixed here before the first run:
+Fixed before the first run:
 
-* memory is what `nvidia-smi` says is used of the GPU, less what was used before the server started. A model is loaded alone,
-  answers its request of LARGEST ROUNDS times, and goes. `context_mib` is what a model of one addition takes in the same way:
-  the CUDA context of its process, and what onnxruntime takes without weights. It is left out of each model, because NVIDIA's
-  backend runs in the server's process and has one for all;
-* answers are held against golden.json, those of LARGEST against the same model on the CPU, relative to the largest number;
-* latencies are of one client that asks again when it has its answer, without ROUNDS.
+* memory is the GPU memory that `nvidia-smi` reports as used, minus the memory used before the server started. A model is
+  loaded by itself, answers its request of LARGEST ROUNDS times, and is unloaded. `context_mib` is the same for a model with
+  one addition: the CUDA context of its process, and onnxruntime's memory without weights. It is subtracted from each model,
+  because NVIDIA's backend runs in the server's process and has one context for all;
+* answers are compared with golden.json, those to LARGEST with the same model on the CPU, relative to the largest number;
+* latencies are of one client that sends its next request after each answer, without ROUNDS.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ LARGEST: Mapping[str, tuple[str, tuple[int, ...]]] = {
     "text_direction": ("x", (8, 3, 48, 192)),
     "text_recognition": ("x", (8, 3, 48, 2000)),
 }
-"""Model to the name and shape of the largest input that it gets: docs/serving.md#the-models-of-the-stacks."""
+"""The name and shape of each model's largest input: docs/serving.md#the-models-of-the-stacks."""
 ROUNDS = 5
 REQUESTS = 100
 _ADDITION = "addition"
@@ -65,7 +65,7 @@ _CALL_SECONDS = 120.0
 
 
 class Latency(Record):
-    """Of `requests` one after another, in ms."""
+    """Latencies of `requests` sequential requests, in ms."""
 
     requests: int
     p50_ms: float
@@ -75,8 +75,8 @@ class Latency(Record):
 class OnGpu(Record):
     """A model on the GPU, without the context: `loaded_mib` after its warm-up, `largest_mib` after its largest requests.
 
-    `left_mib`: what is still used, beside the server, when it has been unloaded.
-    `difference`: the most that an output differs from the CPU's, as a part of the largest number in it.
+    `left_mib`: memory still used after the unload, without the server's. `difference`: the largest deviation of an output
+    from the CPU's, relative to its largest number.
     """
 
     model: str
@@ -89,7 +89,7 @@ class OnGpu(Record):
 
 
 class Together(Record):
-    """All models of the stack in one server, as a pod has them. `golden`: None for an answer that is right."""
+    """All models of the stack in one server, as in a pod. `golden`: None for a correct answer."""
 
     used_mib: int
     golden: dict[str, str | None]
@@ -161,7 +161,9 @@ def _smi(field: str) -> str:
 
 
 def _used() -> int:
-    """MiB of the GPU that are used, the same twice in a row: what has ended gives its part back a little later."""
+    """Return the used GPU memory in MiB after two equal readings, because a terminated process frees its memory with a
+    delay.
+    """
     last, now = -1, int(_smi("memory.used"))
     deadline = time.monotonic() + 10
     while now != last and time.monotonic() < deadline:
@@ -171,7 +173,7 @@ def _used() -> int:
 
 
 def _repository(models: Path, stack: str, target: Path) -> dict[str, ModelConfig]:
-    """Fill `target` with what a release of `models` holds, and the model of one addition; return the stack's configs."""
+    """Fill `target` with a release of `models` and a model with one addition; return the stack's configs."""
     planned = prepare(models, PART_BYTES, Silent(), REPOSITORY / "stacks").objects
     configs = {}
     for key, planned_object in planned.items():
@@ -201,7 +203,7 @@ def _config(file: Path, name: str) -> ModelConfig:
     if config is None:
         raise SystemExit("\n".join(map(str, problems)))
     config.name = name
-    config.ClearField("model_metrics")  # server 2.51 has no latency histogram of theirs
+    config.ClearField("model_metrics")  # server 2.51 does not know this latency histogram
     return config
 
 
@@ -211,7 +213,7 @@ def _load(client: InferenceServerClient, config: ModelConfig) -> None:
 
 
 def _context(client: InferenceServerClient, addition: ModelConfig, before: int) -> int:
-    """MiB that a process with a model of one addition takes."""
+    """Return the MiB of a process with a model of one addition."""
     _load(client, addition)
     client.infer(_ADDITION, to_inputs({"A": np.ones((1, 2), np.float32)}), client_timeout=_CALL_SECONDS)
     used = _used() - before
@@ -223,7 +225,7 @@ def _context(client: InferenceServerClient, addition: ModelConfig, before: int) 
 def _measured(
     client: InferenceServerClient, name: str, config: ModelConfig, repository: Path, before: int, context: int
 ) -> OnGpu:
-    """Measure a model by itself. `before`: MiB of a server without models; `context`: of one for the model's process."""
+    """Measure a model by itself. `before`: MiB of a server without models; `context`: MiB for the model's process."""
     tensor, shape = LARGEST[name]
     source = np.random.default_rng(1)
     given = source.integers(0, 256, shape, np.int32) if name == "filetype" else source.random(shape, np.float32)
@@ -255,7 +257,7 @@ def _measured(
 def _together(
     client: InferenceServerClient, server: Addresses, configs: Mapping[str, ModelConfig], repository: Path, before: int
 ) -> Together:
-    """Load all models of the stack, the one that asks others last, and ask for their golden answers."""
+    """Load all models of the stack, those that call other models last, and request their golden answers."""
     asks = "text_in_picture"
     for name in [*(name for name in configs if name not in (asks, _ADDITION)), asks]:
         _load(client, configs[name])
@@ -286,7 +288,7 @@ def _latency(ask: Callable[[], object]) -> Latency:
 
 
 def _until_used(mib: int) -> int:
-    """Wait until no more than that is used, for ten seconds; return what is used."""
+    """Wait until at most `mib` is used for ten seconds; return the used MiB."""
     deadline = time.monotonic() + 10
     while (now := _used()) > mib and time.monotonic() < deadline:
         pass

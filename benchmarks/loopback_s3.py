@@ -1,11 +1,11 @@
-"""Enough of S3 for a reader of models, on loopback, and so quick that the reader is what is measured.
+"""Serve the part of S3 that model readers need, on loopback, so fast that the reader is the bottleneck.
 
     python -m benchmarks.loopback_s3 DIRECTORY [--megabytes-per-connection 90]
 
-The directory is the bucket `models`. A GET is one sendfile of the kernel, so that no byte passes through Python. With the
-option no connection is quicker than that, as with S3, of which AWS says 85 to 90 MB/s
-(https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-guidelines.html). `GET /sent` says how many
-bytes of objects were sent.
+The directory is the bucket `models`. A GET is one sendfile of the kernel, so no byte passes through Python. The option
+limits each connection, as S3 does: AWS states 85 to 90 MB/s
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-guidelines.html). `GET /sent` returns the
+number of object bytes sent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import typer
 
 BUCKET = "models"
 _PACING = 47
-"""SO_MAX_PACING_RATE of Linux, which Python's socket module does not have."""
+"""SO_MAX_PACING_RATE of Linux, which Python's socket module lacks."""
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 _AT_ONCE = 8 * 1024 * 1024
 
@@ -44,7 +44,7 @@ class LoopbackS3(ThreadingHTTPServer):
         self.lock = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of readers that were killed."""
+        """Ignore readers that were killed."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -128,14 +128,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Write nothing: a line for each part would be measured too."""
+        """Write no log: a line for each part would affect the measurement."""
 
 
 def main(
     directory: Annotated[Path, typer.Argument(exists=True, file_okay=False)],
     megabytes_per_connection: Annotated[int | None, typer.Option(min=1)] = None,
 ) -> None:
-    """Serve until it is killed; the first line says where."""
+    """Serve until killed; the first output line is the address."""
     pace = megabytes_per_connection * 1_000_000 if megabytes_per_connection is not None else None
     server = LoopbackS3(directory, pace)
     print(f"http://127.0.0.1:{server.server_port}", flush=True)

@@ -1,4 +1,4 @@
-"""The conditions of a measurement, which each record says, and where the record goes; a busy machine is refused."""
+"""Record the conditions of a measurement and write its record; refuse a busy machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spec.files import rewrite
 
 RESULTS = Path(__file__).resolve().parent / "results"
 _PATIENCE_SECONDS = 300.0
-"""The average is one over a minute, and goes on telling of what has just ended, such as the measurement before."""
+"""The load average covers a minute, so it still includes work that has just ended, such as the previous measurement."""
 _POLICIES = {
     os.SCHED_OTHER: "SCHED_OTHER",
     os.SCHED_FIFO: "SCHED_FIFO",
@@ -40,9 +40,9 @@ class Record(BaseModel):
 
 
 class Conditions(Record):
-    """How a measurement was made. `scheduling`: policy, priority and nice value (`chrt`, `nice`) of it and its servers.
+    """The conditions of a measurement. `scheduling`: its and its servers' policy, priority and nice value (`chrt`, `nice`).
 
-    `busy`: the machine had other work at the beginning, and the figures are no figures of the servers.
+    `busy`: the machine had other work at the beginning, so the figures do not describe the servers.
     """
 
     command: str
@@ -52,7 +52,7 @@ class Conditions(Record):
 
 
 def conditions(*, allow_busy: bool) -> Conditions:
-    """Return how what comes now is measured. Ends the program on a machine that stays busy, unless that is allowed."""
+    """Return the conditions of the next measurement. Exits if the machine stays busy, unless that is allowed."""
     load = evidence.load_average()
     most = evidence.most_load()
     deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -73,7 +73,7 @@ def conditions(*, allow_busy: bool) -> Conditions:
 
 
 def interval(rounds: Sequence[float]) -> tuple[float, float, float]:
-    """Return the mean of two to ten rounds with the ends of its 95 % interval."""
+    """Return the mean of two to ten rounds with its 95 % interval."""
     half = _T_95[len(rounds)] * stdev(rounds) / sqrt(len(rounds))
     return mean(rounds), mean(rounds) - half, mean(rounds) + half
 

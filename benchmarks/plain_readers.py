@@ -1,10 +1,10 @@
-"""The most that a store, and a machine that writes and verifies, give to as many plain connections as `modelctl fetch` uses.
+"""Measure the upper limit for `modelctl fetch`: plain connections that read, write and verify a file.
 
     python -m benchmarks.plain_readers sockets|curl URL BYTES SHA256 FILE
 
-Neither signs, asks again, keeps a journal or tells how far it is. `sockets` takes the parts of `fetch` in the same order, by
-a process for each connection, while this one hashes what has arrived. `curl` runs one for each connection, each for its
-share of the file, which is hashed afterwards.
+Neither reader signs, retries, keeps a journal or reports progress. `sockets` reads the parts of `fetch` in the same order,
+with one process per connection, while this process hashes the arrived parts. `curl` runs one process per connection, each
+for its share of the file, which is hashed afterwards.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from modelctl.fetch.partial_file import PART_BYTES
 
 _PIECE_BYTES = 1024 * 1024
 _NUMBER = "I"
-"""A part's number in a pipe: 4 bytes, which are read as they were written."""
+"""A part's number in a pipe: 4 bytes in native order."""
 _NUMBER_BYTES = array(_NUMBER).itemsize
 
 
 class Reader(StrEnum):
-    """How a file is read, written and verified."""
+    """How to read, write and verify a file."""
 
     SOCKETS = "sockets"
     CURL = "curl"
 
 
 def dropped(url: str, size: int) -> float:
-    """Return the MB/s of connections that read their share of a file and drop it."""
+    """Return the MB/s of connections that read and drop their share of a file."""
     address = urlsplit(url)
     share = size // CONNECTIONS
 
@@ -64,7 +64,7 @@ def dropped(url: str, size: int) -> float:
 
 
 def main(reader: Reader, url: str, size: int, sha256: str, file: Annotated[Path, typer.Argument(dir_okay=False)]) -> None:
-    """Read a file of so many bytes; fail when its hash is another."""
+    """Read a file of this size; fail if its hash differs."""
     new = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     os.ftruncate(new, size)
     os.close(new)

@@ -1,7 +1,7 @@
-"""Measure the API server's port forward for requests to a pod, beside connections to the server itself.
+"""Measure the API server's port forward to a pod, compared with connections to the server itself.
 
-`python benchmarks/port_forward.py` starts a control plane, the kubelet's end of the twin, and a Triton, all on this machine,
-and prints one line for each way. The ways are measured in turns, so that a busy machine slows all of them.
+`python benchmarks/port_forward.py` starts a control plane, the twin's kubelet API, and a Triton, all on this machine, and
+prints one line for each way. The ways take turns, so that a busy machine slows all of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ROUNDS, REQUESTS, AT_ONCE, SECONDS = 5, 200, 8, 3.0
 
 
 def main() -> None:
-    """Measure, and print p50 and p95 of one request at a time, and the rate of eight clients over one forward each."""
+    """Print p50 and p95 of one request at a time, and the rate of eight clients with one forward each."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="port-forward-")))
         (folder / "models").mkdir()
@@ -110,7 +110,7 @@ def _created(core: client.CoreV1Api, pod: dict[str, object]) -> bool:
     try:
         core.create_namespaced_pod(NAMESPACE, pod)
     except client.ApiException as error:
-        if error.status != 403:  # the namespace's account is not there yet
+        if error.status != 403:  # the namespace's account does not exist yet
             raise
         return False
     return True
@@ -129,7 +129,7 @@ def _forwarded(forwards: PortForwards) -> bool:
 
 
 def _once(url: str, forwards: PortForwards | None) -> None:
-    # A context of TLS takes longer to make than either way.
+    # Creating a TLS context takes longer than either way.
     with httpx.Client(transport=forwards.transport() if forwards else None, trust_env=False, verify=_TLS) as http:
         http.get(url)
 

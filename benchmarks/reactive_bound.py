@@ -1,13 +1,13 @@
-"""The least that a rule of autoscaling misses which reacts, whatever numbers it looks at: a bound, not a rule.
+"""Compute the least misses of any reactive autoscaling rule: a bound, not a rule.
 
-Of rules that see the load of each second at once and nothing of the next one, and want the pods that it takes and some to
-spare, as many at every load; while a pod is slow they may want some more. They are given what no rule has: the spare pods
-may be parts of pods, arrivals are even, a pod that was wanted once serves for the rest of the trace, and of that only the
-time is paid in which the load wants it, and in which a node without pods is kept, of which one a minute goes
+The rules see the load of each second at once, but not the next second's. They want the pods for it and a number of spare
+pods that is equal at every load; while a pod is slow they may want more. The bound gives them advantages that no rule has.
+Spare pods may be fractions, arrivals are even, and a pod serves for the rest of the trace once it was wanted. Paid is only
+the time in which the load needs the pod, and in which a node without pods is kept; one such node is removed per minute
 (`twin.replay.capacity`).
 
-A floor (`minReplicas`) is none of these rules, as it is more to spare at a low load than at a high one, and it may miss less
-within the same hours of a crowd. Under an even load, beside a slow pod, it is one: there it is as many at every load.
+A floor (`minReplicas`) is none of these rules, because it spares more at a low load than at a high one. With the same hours,
+it may miss less of a crowd. Under an even load, with a slow pod, it is one of them: there it spares the same at every load.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from twin.replay.traces import Rates, SlowPod, Trace
 
 _HOUR = 3600
 _STEP = 0.05
-"""Of a pod, between two numbers of spare pods that are tried."""
+"""Step between two tried numbers of spare pods, in pods."""
 
 
 @dataclass(frozen=True)
 class ReactiveBound:
-    """Of a trace of one model, whose pods have a node each."""
+    """The bound for a trace of one model, with one node per pod."""
 
     plan: Plan
     trace: Trace
@@ -39,11 +39,11 @@ class ReactiveBound:
     most: int
 
     def least_hours(self) -> float:
-        """Return the hours of GPUs that the pods for the load take, with none to spare."""
+        """Return the GPU-hours of the pods for the load, without spare pods."""
         return self._hours(0.0)
 
     def missed_percent(self, gpu_hours: float) -> float | None:
-        """Return the least share of the requests that is missed within so many hours; None where they are too few."""
+        """Return the least share of missed requests within these hours; None if they are too few."""
         if gpu_hours < self.least_hours():
             return None
         missed = self._beside_slow(self.trace.slow_pod, gpu_hours) if self.trace.slow_pod else self._following(gpu_hours)
@@ -63,7 +63,7 @@ class ReactiveBound:
         return round(self.plan.starts.node + self.plan.starts.pod)
 
     def _pods(self, spare: float) -> Rates:
-        """Return the pods that are wanted each second."""
+        """Return the wanted pods of each second."""
         return np.clip(np.ceil(self._rates / self._service.capacity) + spare, self.fewest, self.most)
 
     def _hours(self, spare: float) -> float:
@@ -71,7 +71,7 @@ class ReactiveBound:
         return float(_one_at_a_time(needed, BETWEEN_REMOVALS_SECONDS).sum()) / _HOUR
 
     def _following(self, gpu_hours: float) -> float:
-        """Return the requests that no pod answers in time, with as many to spare as the hours pay for."""
+        """Return the requests that no pod answers in time, with the spare pods that the hours pay for."""
         spares = np.arange(0.0, self.most + _STEP, _STEP)
         paid = [spare for spare in spares if self._hours(spare) <= gpu_hours]
         wanted = self._pods(paid[-1])
@@ -80,7 +80,7 @@ class ReactiveBound:
         waits = self.plan.models[0].slo_seconds - self._service.one
         for rate, most in zip(self._rates.tolist(), able.tolist(), strict=True):
             backlog = max(0.0, backlog + rate - most)
-            if backlog > most * waits:  # what waits longer is late, even alone in a batch
+            if backlog > most * waits:  # requests that wait longer are late, even in a batch by themselves
                 lost += backlog - most * waits
                 backlog = most * waits
         return lost
@@ -88,8 +88,8 @@ class ReactiveBound:
     def _beside_slow(self, slow: SlowPod, gpu_hours: float) -> float:
         """Return the requests that a slow pod does not answer in time, with the best split of the hours.
 
-        The load is even, and so are the pods before it is seen that one is slow; those that are wanted then come a start
-        later. Each pod has as many requests, so that of the slow one's more pods take some away.
+        The load is even, and so is the number of pods until the slow pod is noticed; further wanted pods arrive one start
+        later. Each pod gets the same number of requests, so more pods relieve the slow one.
         """
         before = np.arange(float(self._pods(0.0).max()), self.most + _STEP, _STEP)
         seconds = len(self._rates)
@@ -103,7 +103,7 @@ class ReactiveBound:
 
 
 def _highest(values: Rates, seconds: int) -> Rates:
-    """Return the highest of each second's and those of the seconds before it, so many in all."""
+    """Return for each second the highest value of the last `seconds` seconds."""
     found, span = values.copy(), 1
     while span < seconds:
         shift = min(span, seconds - span)
@@ -113,7 +113,7 @@ def _highest(values: Rates, seconds: int) -> Rates:
 
 
 def _one_at_a_time(values: Rates, seconds: int) -> Rates:
-    """Return at least these values, that fall by no more than 1 in so many seconds."""
+    """Return the smallest values at or above these that fall by at most 1 in `seconds` seconds."""
     found = values.copy()
     for steps in range(1, 1 + min(math.ceil(values.max() - values.min()), (len(values) - 1) // seconds)):
         shift = steps * seconds
@@ -123,9 +123,9 @@ def _one_at_a_time(values: Rates, seconds: int) -> Rates:
 
 @cache
 def _of_a_slow_pod(service: Service, slo_seconds: float, factor: float, rate: float) -> tuple[Rates, Rates]:
-    """Return, by the number of pods among which a rate is divided, what the slow one misses in a second.
+    """Return the requests that the slow pod misses per second, by the number of pods that share a rate.
 
-    As `twin replay` has it, of requests by chance, with a queue that holds nothing too late.
+    Like `twin replay` with random arrivals and a queue that drops late requests.
     """
     pods = np.arange(1.0, 20.5, 0.5)
     arrivals = np.random.default_rng(1).poisson(rate, 600)

@@ -30,7 +30,7 @@ Record = dict[str, Any]
 def page(results: Path) -> str:
     """Return the page: the newest record of each kind as a table, and all records.
 
-    Of deliveries it is the newest for each pace, of autoscaling for each comparison.
+    For deliveries, the newest of each pace; for autoscaling, the newest of each comparison.
     """
     records = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*.json"))}
     lines = [
@@ -65,7 +65,7 @@ def page(results: Path) -> str:
 
 
 def tables(record: Record) -> list[str]:
-    """Return what the page says of one record, line by line; nothing of one that is the report of a single tuning."""
+    """Return the page's lines for one record; empty for a report of a single tuning."""
     rows = {
         "batching": _batching,
         "rollout": _rollouts,
@@ -211,7 +211,7 @@ def _engine(record: Record) -> Iterator[str]:
 
 
 def _parts(points: list[Record]) -> Iterator[str]:
-    """Yield the processor time of each part of the engine; nothing of earlier records, which have only the sum."""
+    """Yield the processor time of each engine part; nothing for earlier records, which have only the sum."""
     parts = list(dict.fromkeys(part for point in points for part in point["stack"].get("cpu_seconds_by_part", ())))
     if not parts:
         return
@@ -230,7 +230,7 @@ def _parts(points: list[Record]) -> Iterator[str]:
 
 
 def _growth(costs: list[Record]) -> list[float]:
-    """Return the CPU milliseconds of each resource that one cost has more than the one before."""
+    """Return the CPU milliseconds per additional resource between consecutive costs."""
     return [
         1000 * (after["cpu_seconds"] - before["cpu_seconds"]) / (after["resources"] - before["resources"])
         for before, after in pairwise(costs)
@@ -342,7 +342,7 @@ def _shared_gpu(record: Record) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write benchmarks/RESULTS.md anew from the records in benchmarks/results."""
+    """Rewrite benchmarks/RESULTS.md from the records in benchmarks/results."""
     rewrite(PAGE, page(RESULTS).encode())
     print(f"written: {PAGE.relative_to(REPOSITORY)}")
 

@@ -2,8 +2,8 @@
 
     python benchmarks/rollout.py
 
-Every round takes the three ways in turn, each on fresh servers under the same arrivals. benchmarks/rollout.md says what
-came out.
+Every round takes the three ways in turn, each on fresh servers under the same arrivals. benchmarks/rollout.md has the
+results.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from modelctl.tune.evidence import Machine, Versions  # noqa: E402
 BUCKET, MODEL = "models", "model"
 SERVERS, SERVER_VERSION = 3, "2.51.0"
 POLL_SECONDS = 5
-"""As in the chart that Triton's own repository holds."""
+"""As in the chart of Triton's own repository."""
 _STEADY_SECONDS = 3.0
 _LONGEST_SECONDS = 120.0
 _LONGEST_ANSWER_SECONDS = 15.0
-"""More than the deadline of a request, so that each has its outcome before the servers go."""
+"""More than a request's deadline, so each request has an outcome before the servers stop."""
 _CODE = '''\
 import time
 
@@ -93,9 +93,9 @@ WAYS: tuple[Way, ...] = ("rollout", "poll", "load at once")
 class Run(Record):
     """One change of version under load: requests = answered + failed + shed.
 
-    `wrong`: answers of the old version to requests sent after the new one had answered somewhere. `width_ms`: from the first
-    answer of the new version to the last of the old one; negative when the last of the old was before it.
-    `change_seconds`: from the order to the last answer of the old version.
+    `wrong`: answers of the old version to requests sent after the new one had answered anywhere. `width_ms`: from the first
+    answer of the new version to the last of the old one; negative if the last old answer came first. `change_seconds`: from
+    the order to the last answer of the old version.
     """
 
     way: Way
@@ -168,7 +168,7 @@ def _measure(way: Way, number: int, rate: float, seed: int, directory: Path, cac
         mode = poll if way == "poll" else EXPLICIT
         with local_servers(directory / "fleet", cache, f"s3://{endpoint}/{BUCKET}/live", mode) as servers:
             _roll(store, servers, first)
-            # Pods start when they start: servers that poll do so at moments of their own.
+            # Pods start at different times, so polling servers poll at different moments.
             phases = random.Random(seed)  # noqa: S311 (repeatable, nothing secret)
             for _ in range(SERVERS):
                 time.sleep(phases.uniform(0, POLL_SECONDS / 2))
@@ -186,9 +186,9 @@ def _measure(way: Way, number: int, rate: float, seed: int, directory: Path, cac
 async def _under_load(
     way: Way, servers: Servers, rate: float, seed: int, order: Callable[[], None]
 ) -> tuple[float, float, Result]:
-    """Return when the change was ordered, when the load began (monotonic clock), and what became of the requests.
+    """Return when the change was ordered, when the load began (monotonic clock), and the requests' outcomes.
 
-    Clients of a rollout ask for the version that they are told, at each request; the others leave it to the server.
+    In a rollout, clients request the published version each time; in the other ways the server chooses.
     """
     tensor = InferInput("IN", [1, 1], "FP32")
     tensor.set_data_from_numpy(np.ones((1, 1), np.float32))
@@ -246,7 +246,7 @@ def _roll(store: Store, servers: Servers, manifest: Manifest) -> None:
 
 
 def _write(store: Store, manifest: Manifest) -> None:
-    """Write the new version and the config that names it, for servers that look for changes by themselves."""
+    """Write the new version and the config that names it, for servers that poll for changes."""
     live = LiveRepository(store)
     for key, entry in manifest.objects.items():
         if key.startswith(f"{MODEL}/2/"):
@@ -255,7 +255,7 @@ def _write(store: Store, manifest: Manifest) -> None:
 
 
 def _load_at_once(store: Store, servers: Servers, manifest: Manifest) -> None:
-    """Call the load API of every server, all at the same time."""
+    """Call the load API of all servers at the same time."""
     _write(store, manifest)
     config = configs.to_json(_config(2))
 
@@ -293,7 +293,7 @@ def _publish(store: Store, directory: Path, version: int) -> Manifest:
 
 @contextlib.contextmanager
 def _bucket(directory: Path) -> Iterator[str]:
-    """Run moto in a process of its own, with the bucket in it; yield its URL."""
+    """Run moto in a separate process, with the bucket; yield its URL."""
     directory.mkdir(parents=True)
     port = free_port()
     url = f"http://127.0.0.1:{port}"

@@ -1,6 +1,6 @@
-"""Real servers on loopback addresses, as the pods of a fleet: what ends is started again, as a kubelet does it.
+"""Run real servers on loopback addresses as a fleet's pods, and restart terminated ones, like a kubelet.
 
-The fleet is read from files, so that a rollout in another process (one that is killed, for example) works on it too.
+The fleet is read from files, so a rollout in another process (for example a killed one) can use it too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class _Record:
-    """One running server as the files say it."""
+    """One running server, as recorded in the files."""
 
     name: str
     uid: str
@@ -42,7 +42,7 @@ class _Record:
 
 
 class LocalFleet:
-    """The servers that a `Servers` runs over this directory; `modelctl.rollout.fleet.Fleet` is its interface."""
+    """The running servers of this directory, with the interface of `modelctl.rollout.fleet.Fleet`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -51,7 +51,7 @@ class LocalFleet:
         return [_pod(record) for record in self.records()]
 
     def records(self) -> list[_Record]:
-        """Of the servers that run; one that ends meanwhile may take its file away before it is read."""
+        """Return running servers; one that terminates meanwhile may remove its file before it is read."""
         records = []
         for path in sorted(self._directory.glob("*.pod.json")):
             with contextlib.suppress(FileNotFoundError):
@@ -62,7 +62,7 @@ class LocalFleet:
         return None
 
     def restart(self, pod: Pod) -> None:
-        """SIGTERM, and SIGKILL at the end of the grace period; a server whose load hangs needs that."""
+        """Send SIGTERM, then SIGKILL after the grace period, which a server with a hanging load needs."""
         record = next((r for r in self.records() if r.uid == pod.uid), None)
         if record is None:
             return
@@ -85,7 +85,7 @@ class LocalFleet:
 
 
 class Servers:
-    """Servers that load from `repository` (a directory, or s3://http://…) and are started again when they end."""
+    """Servers that load from `repository` (a directory, or s3://http://…) and are restarted when they terminate."""
 
     def __init__(self, directory: Path, cache: Path, repository: str, arguments: Sequence[str] = EXPLICIT) -> None:
         self.directory = directory
@@ -99,17 +99,17 @@ class Servers:
         directory.mkdir(parents=True, exist_ok=True)
 
     def start(self, count: int) -> None:
-        """Starts so many more; `until_ready` waits for them."""
+        """Start this many more; `until_ready` waits for them."""
         for _ in range(count):
             number = len(self._threads)
-            # Each begins its search where the one before ended, which may not listen yet.
+            # Each search begins after the previous server's host, which may not listen yet.
             self._last = _free_host(self._last + 1)
             arguments = (f"triton-{number}", _address(self._last))
             self._threads.append(threading.Thread(target=self._supervise, args=arguments, daemon=True))
             self._threads[-1].start()
 
     def until_ready(self, model: str, seconds: float = 60.0) -> None:
-        """Waits until every server answers for this model. Raises TimeoutError with the end of a log."""
+        """Wait until every server is ready for this model. Raises TimeoutError with the end of a log."""
 
         def ready() -> bool:
             pods = self.fleet.pods()
@@ -123,12 +123,12 @@ class Servers:
         return [f"{record.address}:{GRPC}" for record in self.fleet.records()]
 
     def kill(self, name: str) -> None:
-        """Ends one as a crash does; it is started again."""
+        """Kill one, like a crash; it is restarted."""
         record = next(r for r in self.fleet.records() if r.name == name)
         _signal(record.pid, signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends all."""
+        """Stop all servers."""
         self._closing.set()
         for record in self.fleet.records():
             _signal(record.pid, signal.SIGTERM)
@@ -192,7 +192,7 @@ class Servers:
 
 @contextlib.contextmanager
 def local_servers(directory: Path, cache: Path, repository: str, arguments: Sequence[str] = EXPLICIT) -> Iterator[Servers]:
-    """Servers, none started yet, that end with the context."""
+    """Yield the fleet without started servers; the context stops them at its end."""
     servers = Servers(directory, cache, repository, arguments)
     try:
         yield servers
@@ -245,7 +245,7 @@ def _address(host: int) -> str:
 
 
 def _free_host(first: int) -> int:
-    """Return the first host of this process's network, from `first` on, on which nothing listens."""
+    """Return the first free host of this process's network, from `first` on."""
     for host in range(first, 255):
         with contextlib.ExitStack() as stack:
             try:

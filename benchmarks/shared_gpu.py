@@ -1,8 +1,8 @@
-"""Compare rules of autoscaling on fleets whose models share GPUs, in virtual time, and print the table of autoscaling.md.
+"""Compare autoscaling rules on fleets with shared GPUs, in virtual time, and print the table of autoscaling.md.
 
     python benchmarks/shared_gpu.py [--seconds 2] [--gpus 1.8] [--hours 6] [--seeds 5] [--record]
 
-Six models a GPU under a constant load; executions share a GPU as in `twin replay`. The goals are in the page.
+Six models per GPU under a constant load; executions share a GPU as in `twin replay`. The page has the goals.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ MODELS = 6
 SLO_MS = {0.005: 50, 2.0: 10_000, 60.0: 300_000}
 """By the seconds of an execution on an idle GPU."""
 FLEETS = (1.8, 9.0)
-"""GPUs that all models take together."""
+"""GPUs that all models need together."""
 FEWEST, MOST, START_SECONDS, NODE_SECONDS = 2, 40, 240, 192
 SETTLE_SECONDS = 3 * 3600
 SUM_A_GPU = 1.5
 FIRST_SEED = 11
-"""Windows were chosen with 1 to 3."""
+"""Seeds 1 to 3 were used to choose the windows."""
 OURS = "ours"
 MOST_TURNS, MOST_CROWDED_PERCENT, MOST_PODS_OF_ORACLE = 0, 1.0, 1.1
 
 
 class Cell(Record):
-    """The outcome of a rule, with each seed."""
+    """The results of a rule, per seed."""
 
     rule: str
     turns: tuple[int, ...]
@@ -62,7 +62,7 @@ class Cell(Record):
 
 
 class Row(Record):
-    """The cells of a sample. `oracle`: its pods."""
+    """The cells of a sample. `oracle`: the oracle's pods."""
 
     seconds: float
     gpus: float
@@ -71,7 +71,7 @@ class Row(Record):
 
 
 class Report(Record):
-    """One run, of so many hours that count."""
+    """One run with this many counted hours."""
 
     kind: str = "shared-gpu"
     started: datetime
@@ -83,19 +83,18 @@ class Report(Record):
 
 @dataclasses.dataclass(frozen=True)
 class PlainSum:
-    """Busy instances of all models of a pod, added up."""
+    """The sum of busy instances over all models of a pod."""
 
     name: str
     models: Sequence[str]
 
     def of(self, targets: Mapping[str, Target], now: float) -> float | None:
-        """Return the sum of a pod."""
         known = [value for value in (targets[model].needed(now) for model in self.models) if value is not None]
         return sum(known) if known else None
 
 
 class Oracle:
-    """Has the pods that keep a GPU at 85 % at most."""
+    """Keeps the pods whose GPU load is at most 85 %."""
 
     poll_seconds: int | None = None
 
@@ -103,10 +102,9 @@ class Oracle:
         self._pods = pods
 
     def poll(self, seen: Seen) -> None:
-        """Ask nothing: it knows."""
+        """Do nothing: the oracle knows the load."""
 
     def decide(self, now: float, timestamp: float, seen: Seen) -> int:  # noqa: ARG002 - as the interface has it
-        """Return the pods wanted."""
         return self._pods
 
 
@@ -117,7 +115,7 @@ def main(
     seeds: Annotated[int, typer.Option(help="of arrivals and clocks")] = 5,
     record: Annotated[bool, typer.Option("--record", help="write a record into benchmarks/results")] = False,
 ) -> None:
-    """Print changes of direction, crowded time and pods of every rule, as Markdown: the least and the most of the seeds."""
+    """Print changes of direction, crowded time and pods of every rule as Markdown: minimum and maximum of the seeds."""
     started, revision, rows = datetime.now(UTC), evidence.revision(), []
     for each in (seconds,) if seconds is not None else SLO_MS:
         for taken in (gpus,) if gpus is not None else FLEETS:
@@ -130,7 +128,6 @@ def main(
 
 
 def rules(seconds: float, gpus: float) -> Mapping[str, Plan]:
-    """Return a plan for each rule."""
     ours = plan(seconds, gpus)
     short = dataclasses.replace(
         ours, models=tuple(dataclasses.replace(model, window_seconds=SCALING_WINDOW_SECONDS) for model in ours.models)
@@ -148,7 +145,6 @@ def rules(seconds: float, gpus: float) -> Mapping[str, Plan]:
 
 
 def oracle_pods(gpus: float) -> int:
-    """Return the pods of the oracle."""
     return math.ceil(gpus / CROWDED)
 
 
@@ -170,7 +166,6 @@ def plan(seconds: float, gpus: float) -> Plan:
 
 
 def names() -> list[str]:
-    """Return the models."""
     return [f"model{number}" for number in range(MODELS)]
 
 
@@ -186,7 +181,7 @@ def _with_signals(plan: Plan, signals: list[Signal], numbers: tuple[Any, ...]) -
 
 
 def _with_sum(plan: Plan) -> Plan:
-    """Return the plan with the plain sum in the place of the load."""
+    """Return the plan with the plain sum instead of the load."""
     *others, shared = _signals(plan)
     *numbers, load_of_gpus = plan.numbers
     assert isinstance(load_of_gpus, GpuLoad)
@@ -216,7 +211,7 @@ def _row(seconds: float, gpus: float, hours: float, seeds: Sequence[int]) -> Row
 
 
 def markdown(row: Row) -> list[str]:
-    """Return the lines of a table. A goal that a seed misses is in bold."""
+    """Return a table's lines. Goals that a seed misses are bold."""
     lines = [
         "",
         f"{row.seconds:g} s per execution, {row.gpus:g} GPUs of load, oracle {row.oracle} pods:",

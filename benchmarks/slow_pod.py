@@ -1,4 +1,4 @@
-"""Make the models of one pod of a twin slow: the processes that execute them are stopped for most of each cycle."""
+"""Slow down the models of one twin pod: stop their processes for most of each cycle."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 from benchmarks.local_process import descendants, name_of
 
 STUB = "triton_python_backend_stub"
-"""The process in which Triton's Python backend runs an instance of a model."""
+"""The process of Triton's Python backend for one model instance."""
 _RUN_SECONDS = 0.02
-"""Enough to answer an execution whose wait is over, and to begin the next one."""
+"""Enough to answer an execution whose wait is over, and to start the next one."""
 
 
 class NoStub(Exception):
-    """A pod without a process that executes a Python model; the text says which."""
+    """The pod has no process that executes a Python model; the text names it."""
 
 
 def stubs_of(pod: Mapping[str, Any]) -> list[int]:
     """Return the processes of the pod's Python models. Raises NoStub.
 
-    A container of a twin is called by the process of its server: `twin://PID-STARTED`.
+    A twin's container id contains the process of its server: `twin://PID-STARTED`.
     """
     found = []
     for status in pod["status"].get("containerStatuses", []):
@@ -37,10 +37,10 @@ def stubs_of(pod: Mapping[str, Any]) -> list[int]:
 
 @contextlib.asynccontextmanager
 async def slowed(processes: list[int], seconds: float, factor: float) -> AsyncIterator[None]:
-    """Let these processes take `factor` times as long for an execution that waits for `seconds`, while the body runs.
+    """Make these processes take `factor` times as long for an execution of `seconds`, while the body runs.
 
-    Each is stopped for the time of a slow execution and then runs for a moment, so that it ends one in each cycle. They run
-    on afterwards, whatever happens.
+    Each is stopped for the time of a slow execution and then runs briefly, so it finishes one per cycle. They always run
+    again afterwards.
     """
     stopping = asyncio.create_task(_stop_and_go(processes, factor * seconds - _RUN_SECONDS))
     try:

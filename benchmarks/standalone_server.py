@@ -1,4 +1,4 @@
-"""A real Triton for a measurement: `python -m twin triton` over a model repository, in explicit mode with nothing loaded."""
+"""Run a real Triton for a measurement, as `python -m twin triton`, in explicit mode and without loaded models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 class Addresses(NamedTuple):
-    """Where the server listens: HOST:PORT each."""
+    """The server's addresses: HOST:PORT each."""
 
     grpc: str
     http: str
@@ -32,7 +32,7 @@ def triton(models: Path, env: Mapping[str, str], log: int = subprocess.DEVNULL) 
         env={**os.environ, **env},
         stdout=subprocess.PIPE,
         stderr=log,
-        start_new_session=True,  # Ctrl-C is the caller's: it still has to unload
+        start_new_session=True,  # Ctrl-C is for the caller, which still has to unload
         text=True,
     ) as process:
         try:

@@ -1,4 +1,4 @@
-"""Failures of a call, as one sentence for the person who made it."""
+"""Turn failures of a call into one sentence for the user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tritonclient.utils import InferenceServerException
 
 
 class CallFailed(Exception):
-    """A call failed for good: `code` is gRPC's name (UNAVAILABLE, NOT_FOUND, …), `attempts` how often it was sent."""
+    """A call failed permanently: `code` is gRPC's name (UNAVAILABLE, NOT_FOUND, …), `attempts` counts its requests."""
 
     def __init__(self, code: str, message: str, attempts: int = 1) -> None:
         super().__init__(message)
@@ -21,19 +21,19 @@ class CallFailed(Exception):
 
 
 def code_of(error: InferenceServerException) -> str:
-    """gRPC's name of the failure; UNKNOWN where the client library has none."""
+    """Return gRPC's name of the failure; UNKNOWN if the client library has none."""
     return (error.status() or "UNKNOWN").removeprefix("StatusCode.")
 
 
 def sentence(failure: CallFailed, place: str) -> str:
-    """Return a sentence that says what happened at `place`, and what would help."""
-    # The server's own words, without the paragraphs that it appends about model configuration.
+    """Return a sentence with the failure at `place` and a remedy."""
+    # The server's own words, without its appended paragraphs about model configuration.
     said = failure.message.removeprefix("[request id: <id_unknown>] ").partition(" NOTE: ")[0].rstrip(".")
     times = f" (tried {failure.attempts} times)" if failure.attempts > 1 else ""
     match failure.code:
         case "UNAVAILABLE" if "queue" in said or "timeout expired" in said:
             return f"{place} is overloaded: {said}{times}"
-        case "UNAVAILABLE" if "restricted" in said:  # a wrong admin key has the code of a server that is away
+        case "UNAVAILABLE" if "restricted" in said:  # a wrong admin key has the same code as an unreachable server
             return f"{place} refused the request: {said}"
         case "UNAVAILABLE":
             return f"{place} cannot be reached{times}: is a server there, and is it ready?"
@@ -53,7 +53,7 @@ def sentence(failure: CallFailed, place: str) -> str:
 
 @contextmanager
 def sentences(place: str) -> Iterator[None]:
-    """End the program with a sentence on standard error and exit code 1 when a call in the context fails."""
+    """If a call in the context fails, print a sentence on standard error and exit with code 1."""
     try:
         yield
     except CallFailed as failure:
@@ -61,6 +61,6 @@ def sentences(place: str) -> Iterator[None]:
 
 
 def stop(message: str) -> NoReturn:
-    """End the program with a sentence and exit code 1."""
+    """Exit with a sentence and code 1."""
     typer.echo(message, err=True)
     raise typer.Exit(1) from None

@@ -1,6 +1,6 @@
-"""Follows the ConfigMap `triton-served-versions` through a watch: a flip reaches a client within milliseconds.
+"""Watch the ConfigMap `triton-served-versions`: a change reaches a client within milliseconds.
 
-The client's service account needs `get`, `list` and `watch` on that one ConfigMap; README.md has the Role.
+The client's service account needs `get`, `list` and `watch` on only that ConfigMap; README.md has the Role.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from examples.served_versions import CONFIG_MAP, ServedVersions
 NAMESPACE = "triton"
 RECONNECT_SECONDS = 1.0
 WATCH_SECONDS, ANSWER_SECONDS = 300, 10
-"""How long a watch lasts, and how much later than it should an answer may come: a dead connection does not say so."""
+"""The length of a watch, and the grace period for its answer: a dead connection gives no error."""
 _log = logging.getLogger(__name__)
 
 
 class CannotFollow(RuntimeError):
-    """There is no cluster to ask, or it does not answer; the text says which."""
+    """No cluster is configured, or it does not answer; the text says which."""
 
 
 @asynccontextmanager
 async def followed_versions(wait_seconds: float = 10.0) -> AsyncIterator[ServedVersions]:
-    """Yield versions that are as the cluster says while the context lasts; the pod's service account asks, or a kubeconfig.
+    """Yield versions that follow the cluster while the context lasts, with the pod's service account or a kubeconfig.
 
-    Raises CannotFollow when the first answer does not come within `wait_seconds`: to begin without it would be to guess.
+    Raises CannotFollow if the first answer takes longer than `wait_seconds`: to start without it would be a guess.
     """
     await _load_configuration()
     versions, known = ServedVersions(), asyncio.Event()
@@ -54,16 +54,16 @@ async def followed_versions(wait_seconds: float = 10.0) -> AsyncIterator[ServedV
 
 
 async def follow(served: ServedVersions, api: client.CoreV1Api, first: asyncio.Event | None = None) -> NoReturn:
-    """Keeps `served` as the ConfigMap says, until cancelled; sets `first` as soon as it knows.
+    """Update `served` from the ConfigMap until cancelled; set `first` after the first update.
 
-    It lists, then watches from there. While the API server is away, and when the ConfigMap is removed, the last known
+    It lists, then watches from there. While the API server is down, and when the ConfigMap is deleted, the last known
     versions stay: an outage of the control plane must not move traffic.
     """
     while True:
         try:
             await _list_and_watch(served, api, first)
         except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
-            # 410 Gone is the ordinary end of an old watch; everything else is worth a line.
+            # 410 Gone is the normal end of an old watch; log everything else.
             if not (isinstance(error, ApiException) and error.status == 410):
                 _log.warning("%s: lost the watch, keeping the last known versions: %s", CONFIG_MAP, error)
             await asyncio.sleep(RECONNECT_SECONDS)
@@ -93,7 +93,7 @@ async def _load_configuration() -> None:
     try:
         config.load_incluster_config()
     except config.ConfigException:
-        # The library's own warning would come on top of the sentence.
+        # The library's own warning would duplicate the sentence.
         logging.getLogger("kubernetes").setLevel(logging.ERROR)
         try:
             await config.load_kube_config()

@@ -1,6 +1,6 @@
-"""Headers for the gateway: who asks, and over gRPC which model, as a proxy does not read the message that says it.
+"""Headers for the gateway: the client's identity and, over gRPC, the model, because a proxy does not parse the message.
 
-Triton does not look at them, so that one client serves both ways, straight to the pods and through the gateway.
+Triton ignores them, so one client works both directly with the pods and through the gateway.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 MODEL_HEADER = "x-triton-model"
-"""By it the gateway chooses the route; without it, the route of all models, if the stack has one (docs/traffic.md)."""
+"""The gateway chooses the route by it; without it, the route of all models, if the stack has one (docs/traffic.md)."""
 SEQUENCE_HEADER = "x-sequence-id"
-"""Requests with one value of it go to one pod."""
+"""Requests with the same value go to the same pod."""
 
 ApiKey = Annotated[
     str,
@@ -25,11 +25,11 @@ ApiKey = Annotated[
 
 
 def headers(model: str, sequence: int | None = None, api_key: str = "") -> dict[str, str]:
-    """Return those of a request to a model, or of one of a sequence, over gRPC."""
+    """Return the gRPC headers for requests to a model, or to one sequence of a model."""
     named = {MODEL_HEADER: model, **identity(api_key)}
     return named if sequence is None else {**named, SEQUENCE_HEADER: str(sequence)}
 
 
 def identity(api_key: str) -> dict[str, str]:
-    """Return the header that says who asks; none without a key or token (docs/access.md#for-clients)."""
+    """Return the header with the client's identity; empty without a key or token (docs/access.md#for-clients)."""
     return {"authorization": f"Bearer {api_key}"} if api_key else {}

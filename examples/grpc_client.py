@@ -1,9 +1,8 @@
-"""Inference over gRPC with asyncio: balanced over the pods, one deadline, retries where they are safe, pinned versions.
+"""Send inference requests over gRPC with asyncio: balanced, with one deadline, safe retries and pinned versions.
 
-A gRPC channel to a ClusterIP stays with one pod (docs/facts/triton-server.md#grpc-channels). This one resolves the
-headless Service and spreads its requests over every ready pod (`round_robin`). New pods are found when DNS is asked
-again, which gRPC does when a connection ends; the server ends each after `grpcMaxConnectionAgeSeconds` of the chart for
-that reason.
+A gRPC channel to a ClusterIP stays with one pod (docs/facts/triton-server.md#grpc-channels). This one resolves the headless
+Service and spreads its requests over every ready pod (`round_robin`). gRPC queries DNS again when a connection ends, and so
+finds new pods. For that reason the server ends each connection after the chart's `grpcMaxConnectionAgeSeconds`.
 
     python -m examples.grpc_client dns:///triton-headless.triton.svc.cluster.local:8001     # in the cluster
     python -m examples.grpc_client ipv4:127.0.0.2:8001,127.0.0.3:8001                       # here
@@ -31,21 +30,22 @@ from examples.tensors import Answer, Arrays, to_answer, to_inputs
 
 CHANNEL_OPTIONS = [
     ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
-    # How soon DNS may be asked again, and a lost pod tried again. The defaults, 30 s and up to 120 s, are as long as a
-    # whole rollout.
+    # Minimum time before the next DNS query, and between reconnects to a lost pod. The defaults, 30 s and up to 120 s,
+    # are as long as a whole rollout.
     ("grpc.dns_min_time_between_resolutions_ms", 2_000),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 5_000),
-    # Tensors are larger than gRPC's 4 MB.
+    # Tensors exceed gRPC's default limit of 4 MB.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
 ]
 
 
 class BalancedClient:
-    """Asks models at `target`, a gRPC name: `dns:///name:port`, or `ipv4:a:1,b:2`. Close it, or use `async with`.
+    """Sends requests to models at `target`, a gRPC name: `dns:///name:port`, or `ipv4:a:1,b:2`. Close it, or use `async
+    with`.
 
-    `tls`: the target has a certificate that this machine trusts, as the gateway has. `api_key`: where that asks for one.
+    `tls`: the target has a certificate that this machine trusts, like the gateway. `api_key`: if the gateway requires one.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class BalancedClient:
         await self._client.close()
 
     async def infer(self, model: str, arrays: Arrays, key: str | None = None) -> Answer:
-        """Return the model's answer; `key` decides who is in a canary (ServedVersions). Raises CallFailed.
+        """Return the model's answer; `key` decides whether it uses a canary (ServedVersions). Raises CallFailed.
 
-        The version is chosen once: a retry must not become an answer of another version.
+        The version is chosen once: a retry must not return another version's answer.
         """
         inputs, version = to_inputs(arrays), self._versions.version_of(model, key)
 
@@ -132,7 +132,7 @@ async def _classify(
 
 
 async def _follow(stack: AsyncExitStack) -> ServedVersions:
-    # Importing the Kubernetes client takes seconds: only those who follow wait for it.
+    # Importing the Kubernetes client takes seconds, so only followers import it.
     from examples.follow_versions import CannotFollow, followed_versions
 
     try:

@@ -1,7 +1,7 @@
-"""Inference over HTTP with binary tensors: the numbers as they are, not as JSON text, which is several times as long.
+"""Send inference requests over HTTP with binary tensors, several times shorter than JSON text.
 
-Prefer gRPC: idle HTTP connections hold up a server that drains (docs/drain.md), so this client leaves none:
-it opens a connection for each request. Through the ClusterIP Service requests then spread over the pods by chance.
+Prefer gRPC: idle HTTP connections delay a server that drains (docs/drain.md), so this client opens a new connection for each
+request. Through the ClusterIP Service, requests then spread over the pods at random.
 
     python -m examples.http_client http://triton.triton.svc.cluster.local:8000
     TRITON_API_KEY=… python -m examples.http_client https://inference.example.com           # through the gateway
@@ -24,7 +24,7 @@ from examples.retries import RetryPolicy
 from examples.tensors import Answer, Arrays
 
 JSON_LENGTH = "Inference-Header-Content-Length"
-"""How many bytes of the body are JSON; the tensors follow. In requests and in answers."""
+"""The number of JSON bytes in the body; the tensors follow. In requests and in answers."""
 CODES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -35,12 +35,12 @@ CODES = {
 
 
 class HttpClient:
-    """Asks models at a base URL (http://host:8000). Use `async with`. `api_key`: where a gateway asks for one."""
+    """Sends requests to models at a base URL (http://host:8000). Use `async with`. `api_key`: if a gateway requires one."""
 
     def __init__(self, url: str, policy: RetryPolicy | None = None, api_key: str = "") -> None:
         self._policy = policy or RetryPolicy()
-        # httpx bounds each step of a request; the deadline of the whole call is in `infer`. A machine's proxy settings
-        # are not for services of the cluster.
+        # httpx limits each step of a request; `infer` limits the whole call. The machine's proxy settings do not apply
+        # to services of the cluster.
         # Not keepalive_expiry: httpx looks at idle connections only at its next request, which may never come.
         limits = httpx.Limits(max_keepalive_connections=0)
         self._http = httpx.AsyncClient(
@@ -60,7 +60,7 @@ class HttpClient:
     async def infer(self, model: str, arrays: Arrays, version: str = "") -> Answer:
         """Return the model's answer. Raises CallFailed.
 
-        Tried again after 503, and when the connection could not be made or broke, which gRPC calls UNAVAILABLE too.
+        Retries after 503, and if the connection failed or broke, which gRPC also calls UNAVAILABLE.
         """
         body, json_length = InferenceServerClient.generate_request_body(_inputs(arrays))
         headers = {"Content-Type": "application/octet-stream"} | ({JSON_LENGTH: str(json_length)} if json_length else {})
@@ -100,7 +100,7 @@ def _answer(response: httpx.Response, attempts: int) -> Answer:
 
 
 def _message(response: httpx.Response) -> str:
-    """Triton's own words; a proxy on the way may answer without any."""
+    """Return Triton's own words; a proxy may answer without any."""
     try:
         return str(response.json()["error"])
     except (ValueError, KeyError, TypeError):

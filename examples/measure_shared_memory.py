@@ -1,4 +1,4 @@
-"""Measure what shared memory saves: the same pictures over gRPC and through shared memory, alternating, and the medians.
+"""Measure the gain of shared memory: the same pictures over gRPC and shared memory, alternating, as medians.
 
 python -m examples.measure_shared_memory 127.0.0.1:8001 --admin-key "$(cat /run/triton/admin-key)"
 """
@@ -41,7 +41,7 @@ def main(
 
 
 def _medians(client: InferenceServerClient, region: Region, rgb: np.ndarray, rounds: int) -> tuple[float, float]:
-    """Return milliseconds over gRPC and over shared memory; alternating, so that a busy machine slows both."""
+    """Return the milliseconds over gRPC and over shared memory; alternating, so that a busy machine slows both."""
 
     def over_grpc() -> None:
         client.infer("to_gray", to_inputs({"RGB": rgb}), client_timeout=30).as_numpy("GRAY")

@@ -1,9 +1,9 @@
-"""One deadline for a whole call, retries included.
+"""One deadline for a whole call, including retries.
 
-Only UNAVAILABLE is tried again (HTTP: 503): the request was rejected before any work, or the connection broke, and
-inference without state may be repeated. DEADLINE_EXCEEDED is not: the time is up, and a second request would add load
-where there is too much already. Nor is NOT_FOUND, although servers before 25.05 answer it to new gRPC calls while they
-drain (docs/drain.md): it also means what it says, and the pod's preStop sleep keeps clients away from a draining server.
+Only UNAVAILABLE (HTTP: 503) is retried: the request was rejected before any work, or the connection broke, and stateless
+inference may be repeated. DEADLINE_EXCEEDED is not retried: the time is up, and a second request would add load to an
+overloaded server. NOT_FOUND is not retried, although servers before 25.05 return it to new gRPC calls while they drain
+(docs/drain.md). It can also be a real error, and the pod's preStop sleep keeps clients away from a draining server.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """`deadline_seconds` bounds the whole call. Waits are random between 0 and a bound that doubles from
-    `first_wait_seconds` up to `longest_wait_seconds`, so that clients that failed together do not come back together.
+    """Limits of retries.
+
+    `deadline_seconds` bounds the whole call. Waits are random, up to a bound that doubles from `first_wait_seconds` to
+    `longest_wait_seconds`. The randomness keeps failed clients from retrying at the same time.
     """
 
     deadline_seconds: float = 5.0
@@ -32,9 +34,9 @@ class RetryPolicy:
     longest_wait_seconds: float = 1.0
 
     async def call(self, send: Callable[[float], Awaitable[T]]) -> tuple[T, int]:
-        """Return the answer of `send` and the number of attempts. `send` gets the seconds left, and raises CallFailed.
+        """Return the answer of `send` and the number of attempts. `send` gets the remaining seconds, and raises CallFailed.
 
-        Raises the CallFailed of the last attempt, with the number of attempts. No attempt begins after the deadline.
+        Raises the last attempt's CallFailed with the number of attempts. No attempt begins after the deadline.
         """
         begun = time.monotonic()
         retrying = AsyncRetrying(
@@ -48,7 +50,7 @@ class RetryPolicy:
         try:
             async for attempt in retrying:
                 left = self.deadline_seconds - (time.monotonic() - begun)
-                # The wait was to end before the deadline, but a busy event loop ends it late.
+                # The wait should end before the deadline, but a busy event loop may end it late.
                 if last and left <= 0:
                     raise last
                 number = attempt.retry_state.attempt_number

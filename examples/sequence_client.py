@@ -1,10 +1,10 @@
-"""Sequences: all requests of one go to one pod, because its state is there and nowhere else.
+"""Send all requests of a sequence to one pod, because only that pod has its state.
 
-Which pod follows from the sequence's id and the ready addresses alone (rendezvous hashing), so that several processes agree
-without talking to each other, and a pod that comes or goes moves only the sequences that have to move.
+The pod depends only on the sequence's id and the ready addresses (rendezvous hashing). So several processes agree without
+communication, and a new or removed pod moves as few sequences as possible.
 
-A sequence is never retried: after a lost answer nobody knows whether its value was added. When its pod goes away, its state
-is gone too, and the program that owns the sequence has to begin it again (SequenceLost).
+A sequence is never retried: after a lost answer it is unknown whether the value was added. If its pod goes away, its state
+is lost too, and the program that owns the sequence must restart it (SequenceLost).
 
     python -m examples.sequence_client triton-headless.triton.svc.cluster.local:8001 --values 1,2,3
     python -m examples.sequence_client 127.0.0.2:8001,127.0.0.3:8001 --values 1,2,3
@@ -29,11 +29,11 @@ from examples.failures import CallFailed, code_of, sentences, stop
 from examples.tensors import Answer, Arrays, to_answer, to_inputs
 
 NOT_BEGUN = "must specify the START flag"
-"""Text of a server's error for a sequence that it does not have: never begun there, idle for too long, or lost."""
+"""The server's error for an unknown sequence: never begun there, idle for too long, or lost."""
 
 
 class SequenceLost(Exception):
-    """The sequence's state is gone, or nobody knows what it is: begin the sequence again."""
+    """The sequence's state is lost or unknown: begin the sequence again."""
 
 
 def pod_of(sequence: int, addresses: Collection[str]) -> str:
@@ -42,7 +42,7 @@ def pod_of(sequence: int, addresses: Collection[str]) -> str:
 
 
 async def ready_addresses(name: str, port: int) -> list[str]:
-    """Return the addresses behind a headless Service: its ready pods. Raises CallFailed when the name has none."""
+    """Return the ready pods' addresses of a headless Service. Raises CallFailed if the name has none."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except socket.gaierror:
@@ -51,7 +51,7 @@ async def ready_addresses(name: str, port: int) -> list[str]:
 
 
 class Sequence:
-    """One sequence on one pod. Made by `SequenceClient.begin`; its first request begins it on the server.
+    """One sequence on one pod, from `SequenceClient.begin`; its first request begins it on the server.
 
     End it with the last request: an abandoned sequence keeps its slot for `max_sequence_idle_microseconds`.
     """
@@ -65,8 +65,8 @@ class Sequence:
     async def send(self, arrays: Arrays, end: bool = False) -> Answer:
         """Return the answer to the next request.
 
-        Raises SequenceLost; CallFailed for a first request that failed, and for one that was refused unread, after which the
-        sequence goes on.
+        Raises SequenceLost. Raises CallFailed if the first request fails, or if the server refuses a request unread; then
+        the sequence can continue.
         """
         if self._over:
             raise SequenceLost(f"sequence {self.id} is over: begin another one")
@@ -95,7 +95,7 @@ class Sequence:
 
 
 class SequenceClient:
-    """Begins sequences over the pods at `addresses` (host:port). Use `async with`."""
+    """Begins sequences on the pods at `addresses` (host:port). Use `async with`."""
 
     def __init__(self, addresses: Collection[str], deadline_seconds: float = 5.0) -> None:
         self._addresses = list(addresses)
@@ -110,11 +110,11 @@ class SequenceClient:
             await client.close()
 
     def use(self, addresses: Collection[str]) -> None:
-        """New sequences go to these pods from now on; a running one stays where it is, as long as its pod does."""
+        """Begin new sequences on these pods; a running sequence stays while its pod exists."""
         self._addresses = list(addresses)
 
     def begin(self, model: str, number: int | None = None) -> Sequence:
-        """Return a new sequence; its id is `number`, or a random one of 63 bits (0 means none to the server)."""
+        """Return a new sequence with the id `number`, or with a random 63-bit id (the server treats 0 as none)."""
         chosen = number if number is not None else secrets.randbelow(2**63 - 1) + 1
         address = pod_of(chosen, self._addresses)
         if address not in self._clients:

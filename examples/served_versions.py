@@ -1,11 +1,11 @@
-"""Which version of a model to ask for: what the ConfigMap `triton-served-versions` says (follow_versions.py watches it).
+"""Choose a model's version from the ConfigMap `triton-served-versions` (follow_versions.py watches it).
 
-While `modelctl rollout` has two versions of a model loaded, a request without a version gets the highest one that its
-pod happens to have (docs/facts/triton-server.md#versions): answers would change pod by pod. A client that names the
-version in every request changes all at once, as soon as the watch delivers the new value.
+While `modelctl rollout` has two versions loaded, a request without a version gets its pod's highest loaded version
+(docs/facts/triton-server.md#versions), so answers would change pod by pod. Clients that name the version in every request
+all change at once, when the watch delivers the new value.
 
-Each key of the ConfigMap is a model, each value JSON: {"stable": 1}, and during a canary
-{"stable": 1, "canary": 2, "percent": 5}. Without an entry the server chooses, which is right when it has one version.
+Each key of the ConfigMap is a model, each value JSON: {"stable": 1}, and during a canary {"stable": 1, "canary": 2,
+"percent": 5}. Without an entry the server chooses, which is correct if it has one version.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Version = Annotated[int, Field(ge=1)]
 
 
 class Served(BaseModel):
-    """The versions of one model that clients ask for; `percent` of the requests go to `canary`."""
+    """The versions of one model for clients; `percent` of the requests go to `canary`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -49,7 +49,7 @@ class ServedVersions:
         self._random = random.Random(seed)  # noqa: S311  (a share of traffic is no secret)
 
     def update(self, data: Mapping[str, str]) -> None:
-        """Takes over the ConfigMap's data. A value that cannot be read leaves that model as it was, and is logged."""
+        """Replace the mapping with the ConfigMap's data. Log an invalid value and keep that model's versions."""
         served = {}
         for model, text in data.items():
             try:
@@ -61,10 +61,10 @@ class ServedVersions:
         self._served = served
 
     def version_of(self, model: str, key: str | None = None) -> str:
-        """Return the version to name in the next request; "" leaves it to the server.
+        """Return the version for the next request; "" lets the server choose.
 
-        With a `key` (a user, a session) the same key gets the same version as long as the percentage stays, and once in
-        the canary it stays in it when the percentage grows. Without one each request is drawn by itself.
+        The same `key` (a user, a session) gets the same version while the percentage stays. Once in the canary, it stays
+        there when the percentage grows. Without a key, each request is drawn separately.
         """
         served = self._served.get(model)
         if served is None:
@@ -76,5 +76,5 @@ class ServedVersions:
 
 
 def _share(text: str) -> float:
-    """Return a number in [0, 1) that is always the same for the same text."""
+    """Return a number in [0, 1) that depends only on the text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48

@@ -1,4 +1,4 @@
-"""The samples of examples/models on the real tritonserver of this machine (PyPI, no Docker, no GPU), to try the clients on.
+"""Run this machine's real tritonserver (PyPI, no Docker, no GPU) with examples/models, to try the clients.
 
 python -m examples.server                # until Ctrl-C
 python -m examples.server --address 127.0.0.3

@@ -1,12 +1,11 @@
-"""System shared memory between a client and a server in one pod: the tensors are written once and never sent.
+"""System shared memory between a client and a server in one pod: tensors are written once and never sent.
 
-Off by default in Triton since 26.05 (`--allow-client-shm=true` turns it on), because a client may then make the server map
-memory; and it can only work inside one pod, in which both containers mount the same /dev/shm. See README.md for when it is
-worth that.
+Off by default in Triton since 26.05 (`--allow-client-shm=true` enables it), because a client may then make the server map
+memory. It works only inside one pod, whose containers mount the same /dev/shm. README.md says when it is worth it.
 
-What a dead client leaves behind, a file in /dev/shm and a registration that keeps its memory in use, is removed by the next
-client that starts: each region's owner holds a lock on its file, which the kernel releases when the owner dies. Pod and
-process ids do not enter into it, so it works without a shared process namespace.
+A dead client leaves a file in /dev/shm and a registration that keeps its memory in use. The next client that starts removes
+them: each region's owner holds a lock on its file, which the kernel releases when the owner dies. Pod and process ids are
+not used, so it works without a shared process namespace.
 
     python -m examples.shared_memory 127.0.0.1:8001 --admin-key "$(cat /run/triton/admin-key)"
 """
@@ -34,7 +33,7 @@ from examples.failures import CallFailed, code_of, sentences
 DIRECTORY = Path("/dev/shm")  # noqa: S108  (what shm_open uses)
 PREFIX = "triton-eks-region-"
 ADMIN_HEADER = "triton-grpc-protocol-admin-key"
-"""The chart keeps the shared memory API behind a key; by default that is the pod's UID."""
+"""The chart protects the shared memory API with a key, by default the pod's UID."""
 
 
 @dataclass(frozen=True)
@@ -57,20 +56,20 @@ class SharedMemory:
         self._headers = {ADMIN_HEADER: admin_key} if admin_key else None
 
     def registered(self) -> list[str]:
-        """Return the names of the regions that the server has mapped, whoever made them. Raises CallFailed."""
+        """Return the names of all regions that the server has mapped. Raises CallFailed."""
         with _call_failures():
             return sorted(self._client.get_system_shared_memory_status(headers=self._headers).regions)
 
     def sweep(self) -> list[str]:
-        """Removes what dead clients left, on the server and in /dev/shm; the names of those regions. Raises CallFailed."""
+        """Remove dead clients' regions from the server and /dev/shm; return their names. Raises CallFailed."""
         with _lock(DIRECTORY / f"{PREFIX}lock"):
             return self._sweep()
 
     @contextmanager
     def region(self, byte_size: int) -> Iterator[Region]:
-        """Yield a registered region of so many bytes, gone from server and /dev/shm after the context. Raises CallFailed."""
+        """Yield a registered region of this size; the context removes it from server and /dev/shm. Raises CallFailed."""
         name = f"{PREFIX}{secrets.token_hex(8)}"
-        # Sweeping and making exclude each other: a file is locked by its owner before anyone can find it unlocked.
+        # Sweeping and creating exclude each other, so a file is locked by its owner before a sweep sees it.
         with _lock(DIRECTORY / f"{PREFIX}lock"):
             self._sweep()
             handle = shm.create_shared_memory_region(name, name, byte_size, create_only=True)
@@ -81,7 +80,7 @@ class SharedMemory:
                 self._client.register_system_shared_memory(name, name, byte_size, headers=self._headers)
             yield Region(name, handle)
         finally:
-            with suppress(InferenceServerException):  # the server may be gone, and its registration with it
+            with suppress(InferenceServerException):  # the server may have stopped, which also removes the registration
                 self._unregister(name)
             shm.destroy_shared_memory_region(handle)
             os.close(owned)
@@ -98,14 +97,15 @@ class SharedMemory:
 
     @retry(retry=retry_if_exception(_in_use), wait=wait_fixed(0.01), stop=stop_after_delay(5), reraise=True)
     def _unregister(self, name: str) -> None:
-        """Unregister a region, which the server refuses until the last request that uses it has ended: one that has been
-        answered ends a moment later, one that its client gave up when the model is done with it.
+        """Unregister a region; the server refuses this until the last request that uses it has ended.
+
+        An answered request ends a moment later; a request that its client abandoned ends when the model has finished it.
         """
         self._client.unregister_system_shared_memory(name, headers=self._headers)
 
 
 def to_gray(client: InferenceServerClient, region: Region, rgb: np.ndarray, deadline_seconds: float = 10.0) -> np.ndarray:
-    """Asks the sample model `to_gray`, picture and answer both in the region (4 bytes a pixel). Raises CallFailed.
+    """Call the sample model `to_gray`, with picture and answer in the region (4 bytes a pixel). Raises CallFailed.
 
     The result is a view into the region: copy it before the next call.
     """

@@ -1,6 +1,6 @@
-"""A decoupled model over a gRPC stream: one request, many responses, the last of which says that it is the last.
+"""Call a decoupled model over a gRPC stream: one request, many responses, the last one flagged as final.
 
-A stream is never retried: part of the answer has been read. One that ends without its final flag is an error, not a short
+A stream is never retried, because part of the answer has been read. A stream without its final flag is an error, not a short
 answer.
 
     python -m examples.stream_client 127.0.0.2:8001 "to be or not" --words 6
@@ -24,14 +24,14 @@ from examples.tensors import to_inputs
 
 FINAL = "triton_final_response"
 WITH_CODES = "triton_grpc_error"
-"""Asks for a model's failure as the stream's gRPC status. What the server refuses before it asks the model comes as a
-response with a text and no code all the same.
+"""Requests a model's failure as the stream's gRPC status. If the server refuses a request before it calls the model, the
+response still has a text and no code.
 """
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """The text to generate from, and how many words."""
+    """The prompt text, and the number of words to generate."""
 
     text: str
     words: int
@@ -39,7 +39,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Word:
-    """One response: the request that it belongs to, and whether it is the last one of that request."""
+    """One response: its request's id, and whether it is that request's last response."""
 
     request: str
     text: str
@@ -51,7 +51,7 @@ async def generate(
 ) -> AsyncIterator[Word]:
     """Yield the words of all prompts (by request id) as they come, over one stream. Raises CallFailed.
 
-    Whoever stops reading early ends the stream, and the server stops generating.
+    If the caller stops reading early, the stream ends and the server stops generating.
     """
     unfinished = set(prompts)
     async with InferenceServerClient(target) as client:

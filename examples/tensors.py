@@ -1,4 +1,4 @@
-"""numpy arrays as the inputs and outputs of Triton's gRPC client."""
+"""Convert numpy arrays to and from the inputs and outputs of Triton's gRPC client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a model: its outputs by name, the version that gave them, and the attempts that it took."""
+    """A model's answer: outputs by name, the version that produced them, and the number of attempts."""
 
     version: str
     outputs: Arrays
@@ -22,7 +22,7 @@ class Answer:
 
 
 def to_inputs(arrays: Arrays) -> list[InferInput]:
-    """Return the arrays as request inputs. Strings are arrays of dtype object that hold bytes; shapes include the batch."""
+    """Convert arrays to request inputs. Strings are arrays of dtype object with bytes; shapes include the batch."""
     inputs = []
     for name, array in arrays.items():
         tensor = InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
@@ -32,7 +32,7 @@ def to_inputs(arrays: Arrays) -> list[InferInput]:
 
 
 def to_answer(result: InferResult, attempts: int) -> Answer:
-    """Return the answer in a result."""
+    """Convert a result to an answer."""
     response = result.get_response()
     outputs = {output.name: result.as_numpy(output.name) for output in response.outputs}
     return Answer(response.model_version, outputs, attempts)

@@ -1,4 +1,4 @@
-"""AWS settings for tests: moto's, never those of the person or machine that runs them."""
+"""AWS settings for tests: moto's, never the developer's or machine's."""
 
 import sys
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ from botocore.loaders import JSONFileLoader, Loader
 
 
 def use_none_of_the_developers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Leaves no profile, endpoint, credentials or region of the developer within a test's reach."""
+    """Hide the developer's profile, endpoint, credentials and region from a test."""
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
-    # The session that `boto3.client` keeps has the credentials of the test before.
+    # The session that `boto3.client` caches has the previous test's credentials.
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-credentials"))
@@ -29,7 +29,7 @@ def use_none_of_the_developers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 @contextmanager
 def service_models_read_once() -> Iterator[None]:
-    """Each boto3 session lists its services and reads their models anew, EC2's for half a second: within, once is enough."""
+    """Cache boto3's service lists and models, which each session reads again, EC2's for half a second."""
     read: dict[str, Any] = {}
     listed: dict[str, list[str]] = {}
     load, available = JSONFileLoader.load_file, Loader.list_available_services
@@ -54,7 +54,7 @@ def service_models_read_once() -> Iterator[None]:
 
 @contextmanager
 def ways_through_moto_found_once() -> Iterator[None]:
-    """moto lists a service's addresses and methods for each request, a fifth of what it takes: within, once is enough."""
+    """Cache a service's addresses and methods, which moto lists for each request (a fifth of its time)."""
     responses, backend = sys.modules.get("moto.core.responses"), sys.modules.get("moto.core.base_backend")
     if responses is None or backend is None:
         yield

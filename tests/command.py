@@ -11,7 +11,7 @@ from console import program
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command has ended, and what it said."""
+    """The exit code and output of a command."""
 
     exit_code: int
     stdout: str
@@ -23,7 +23,7 @@ class Ended:
 
 
 def run(name: str, *arguments: object) -> Ended:
-    """Run `stackctl`, `modelctl` or `twin` with these arguments; without the environment's and signals' preparations."""
+    """Run `stackctl`, `modelctl` or `twin` with these arguments, without preparing environment and signals."""
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
         exit_code = program.run(name, [str(argument) for argument in arguments])

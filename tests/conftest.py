@@ -1,4 +1,4 @@
-"""Fixtures and settings of every test, and which tests share a worker of pytest-xdist."""
+"""Fixtures and settings of all tests, and their assignment to workers of pytest-xdist."""
 
 import gc
 import os
@@ -15,8 +15,8 @@ from tests.aws_environment import service_models_read_once, ways_through_moto_fo
 from tests.golden import OPTION, Golden, may_update
 from tests.paths import ROOT
 
-# By itself hypothesis fails an example that takes 200 ms, and a second of making examples: that is about the machine.
-# `make test-properties` tries as many as `thorough` says, by --hypothesis-profile.
+# By default, hypothesis fails an example that takes 200 ms, or a second to create: that depends on the machine. `make
+# test-properties` runs `thorough`'s number of examples, with --hypothesis-profile.
 _ANY_MACHINE = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.register_profile("fast", _ANY_MACHINE, max_examples=25)
 hypothesis.settings.register_profile("thorough", _ANY_MACHINE, max_examples=500)
@@ -29,17 +29,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     may_update(config.getoption(OPTION), os.environ)
-    os.environ.update(loopback.direct(os.environ))  # a proxy is for the world outside, never for servers of tests
+    os.environ.update(loopback.direct(os.environ))  # a proxy is for the internet, never for test servers
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-    # As Ctrl-C does: fixtures end what they began, a twin that is up among it.
+    # Like Ctrl-C: fixtures clean up, including a running twin.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector run less often, and leave alone what has been imported.
+    """Collect garbage less often, and exclude imported modules.
 
-    The models of AWS's services and Pulumi's classes are millions of objects that stay; looking through them again and again
-    took a quarter of the tests' time.
+    The models of AWS's services and Pulumi's classes are millions of permanent objects. Traversing them repeatedly took a
+    quarter of the tests' time.
     """
     gc.collect()
     gc.freeze()
@@ -48,14 +48,14 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """Compares texts with the files that were reviewed."""
+    """Return a comparer of texts with the reviewed files."""
     return Golden(update=request.config.getoption(OPTION))
 
 
 class _Scheduling(LoadScopeScheduling):
-    """`--dist loadscope`, with folders that are one scope: what their tests share is made once, not once per worker.
+    """`--dist loadscope` with some folders as one scope: shared objects are created once, not per worker.
 
-    In tests/system/component these are the runs of the stacks, in tests/system/e2e it is a twin that is up.
+    In tests/system/component these are the stacks' runs; in tests/system/e2e it is a running twin.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -78,8 +78,8 @@ def _service_models() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def clients() -> Iterator[Any]:
-    """An AWS account with nothing in it, one per module: loading the managed policies takes a second."""
-    # Imported here: moto takes a second that most tests do not need.
+    """Yield an empty AWS account, one per module: loading the managed policies takes a second."""
+    # Imported here: moto takes a second, and most tests do not need it.
     from tests.system.component.engine.account import fresh_account
     from twin.aws.base.clients import Clients
 
@@ -89,13 +89,15 @@ def clients() -> Iterator[Any]:
 
 @pytest.fixture
 def in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine starts the program in the project's directory: what it reads is given by paths from there."""
+    """Change to the project's directory, where the engine starts the program: its paths are relative to it."""
     monkeypatch.chdir(ROOT)
 
 
 @pytest.fixture(autouse=True)
 def _ctrl_c_works() -> Iterator[None]:
-    """A shell starts background jobs with SIGINT ignored, children inherit that, and Ctrl-C could not be tested in them."""
+    """Restore SIGINT: shells start background jobs with SIGINT ignored, children inherit that, and tests of Ctrl-C would
+    fail.
+    """
     before = signal.getsignal(signal.SIGINT)
     if before is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""Custom resources against the definitions that their programs ship, without an API server (twin/releases/go_module.py)."""
+"""Check custom resources against their programs' definitions, without an API server (twin/releases/go_module.py)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Schema = dict[str, Any]
 
 
 def problems(chart: str, resource: Mapping[str, Any]) -> list[str]:
-    """Return what the API server would refuse of a resource whose kind comes with `chart`, unknown fields included.
+    """Return the API server's objections to a resource whose kind comes with `chart`, including unknown fields.
 
-    Rules in CEL are not evaluated. Raises ToolError where the definitions cannot be had.
+    CEL rules are not evaluated. Raises ToolError if the definitions are not available.
     """
     validator = jsonschema.Draft202012Validator(_strict(_schema(chart, resource["apiVersion"], resource["kind"])))
     found = (f"{'.'.join(map(str, error.absolute_path))}: {error.message}" for error in validator.iter_errors(resource))
@@ -35,7 +35,7 @@ def _schema(chart: str, api_version: str, kind: str) -> Schema:
 
 
 def _strict(schema: Any) -> Any:
-    """The schema, with unknown fields refused where the API server would drop (or, asked to be strict, refuse) them."""
+    """Return the schema with unknown fields refused, which the API server drops, or refuses in strict mode."""
     if isinstance(schema, list):
         return [_strict(member) for member in schema]
     if not isinstance(schema, dict):

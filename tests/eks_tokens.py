@@ -1,4 +1,4 @@
-"""Tokens of `aws eks get-token`, made by the AWS CLI's own code in this process."""
+"""Create tokens of `aws eks get-token` with the AWS CLI's own code in this process."""
 
 import base64
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ REGION = "us-west-2"
 
 @dataclass(frozen=True)
 class Keys:
-    """Credentials of AWS; by default the keys of the twin's shell."""
+    """AWS credentials; by default the keys of the twin's shell."""
 
     id: str = "test"
     secret: str = "test"
@@ -20,14 +20,14 @@ class Keys:
 
 
 def assume(url: str, role: str, session: str) -> Keys:
-    """Return the credentials of a session of the role, of the STS at `url`."""
+    """Return the credentials of a role session, from the STS at `url`."""
     sts = boto3.client("sts", REGION, endpoint_url=url, aws_access_key_id="test", aws_secret_access_key="test")
     made = sts.assume_role(RoleArn=role, RoleSessionName=session)["Credentials"]
     return Keys(made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"])
 
 
 def url_of(url: str, keys: Keys, cluster: str = "c", region: str = REGION) -> str:
-    """Return the presigned URL of a token for the cluster, of the STS at `url`."""
+    """Return the presigned URL of a token for the cluster, from the STS at `url`."""
     session = botocore.session.Session()
     sts = session.create_client(
         "sts",
@@ -42,5 +42,4 @@ def url_of(url: str, keys: Keys, cluster: str = "c", region: str = REGION) -> st
 
 
 def token_of(url: str) -> str:
-    """Return the token with that URL."""
     return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""An API server that forwards ports of pods, and a network that loses connections on the way to one."""
+"""An API server that forwards ports of pods, and a network before it that loses connections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twin.cluster import port_forward
 
 NAMESPACE = "triton"
 _LOST_AFTER = (200, 2400, 2700, 3000, 4000)
-"""Bytes to the API server: of a handshake of TLS with a client's certificate, of an upgrade, and of requests behind it."""
+"""Bytes to the API server: of a TLS handshake with a client certificate, of an upgrade, and of later requests."""
 
 
 @contextmanager
@@ -49,11 +49,11 @@ def _running_loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @dataclass
 class ApiServer:
-    """Forwards to the pods by their names; each is the host on which its process listens.
+    """Forwards to the pods by their names; each name is the host on which its process listens.
 
-    `keys` are the admin keys of pods, which `exec` reads; a refusal answers for a pod without one.
+    `keys` are the admin keys of pods, which `exec` reads; it refuses for a pod without a key.
 
-    `refusals` are statuses with which the next requests are answered, and `requests` the headers of all.
+    `refusals` are the statuses of the next responses, and `requests` the headers of all requests.
     """
 
     pods: Mapping[str, str]
@@ -131,9 +131,9 @@ def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> No
 
 
 class Network:
-    """A TCP proxy that can reset every connection at once, as an end does that has died; made by `network`.
+    """A TCP proxy that can reset every connection at once, like a dead peer; created by `network`.
 
-    `every`: one of so many connections is reset by itself, when it has carried some bytes to the other end.
+    `every`: one in this many connections is reset after some bytes to the other end.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -181,7 +181,7 @@ class Network:
             self._open = [sock for sock in self._open if sock not in (source, sink)]
 
     def lose(self) -> int:
-        """Reset every connection; return how many there were."""
+        """Reset every connection; return their number."""
         with self._lock:
             lost, self._open = self._open, []
         for sock in lost:
@@ -206,7 +206,7 @@ def _reset(sock: socket.socket) -> None:
 
 @contextmanager
 def network(host: str, port: int) -> Iterator[Network]:
-    """A network in front of this address."""
+    """Yield a network in front of this address."""
     made = Network(host, port)
     threading.Thread(target=made.run, daemon=True).start()
     try:

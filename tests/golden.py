@@ -1,4 +1,4 @@
-"""Files that a person has reviewed, and that what the code makes now must equal: golden files and snapshots."""
+"""Golden files and snapshots: reviewed files that the code's output must equal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPTION = "--update-golden"
 
 
 def may_update(asked: bool, environ: Mapping[str, str]) -> bool:
-    """Return whether golden files are to be written. Raises pytest.UsageError in CI, which has nobody who reviews them."""
+    """Return whether to write golden files. Raises pytest.UsageError in CI, where they would not be reviewed."""
     if asked and environ.get("CI", "").lower() not in ("", "0", "false"):
         raise pytest.UsageError(f"{OPTION} is not for CI: write the golden files on your own machine, and review them there")
     return asked
@@ -21,15 +21,15 @@ def may_update(asked: bool, environ: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True)
 class Golden:
-    """Compares texts with their golden files, or writes these."""
+    """Compares texts with their golden files, or writes the files."""
 
     update: bool
 
     def check(self, file: Path, text: str) -> None:
-        """Fail, with the difference, where `file` is not `text`.
+        """Fail with the difference if `file` does not contain `text`.
 
-        With `--update-golden` the file is written first, and the test fails all the same: a run that has compared a text
-        with itself must not look like one that found it unchanged.
+        With `--update-golden` the file is written first, and the test still fails. A run that compared a text with itself
+        must not look like a successful check.
         """
         reviewed = file.read_text(encoding="utf-8") if file.exists() else ""
         if file.exists() and text == reviewed:

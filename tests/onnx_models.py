@@ -1,4 +1,4 @@
-"""Small ONNX models, written by the `onnx` package: what reads them here is other code."""
+"""Small ONNX models, written by the `onnx` package, so that other code reads them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ Tensors = Mapping[str, tuple[str, Shape]]
 
 
 def model(nodes: Sequence[NodeProto], inputs: Tensors, outputs: Tensors, *, opset: int = 17, ir: int = 8) -> ModelProto:
-    """Return a model; types are named as in ONNX (`FLOAT`, `STRING`), a size is a number, a name, or None where unknown."""
+    """Return a model; types have their ONNX names (`FLOAT`, `STRING`); a size is a number, a name, or None if unknown."""
     graph = helper.make_graph(list(nodes), "graph", _tensors(inputs), _tensors(outputs))
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     made.ir_version = ir
@@ -24,7 +24,7 @@ def _tensors(tensors: Tensors) -> list:
 
 
 def sums() -> ModelProto:
-    """Batches: SUM and DIFFERENCE of A and B, each [batch, 2] of FLOAT."""
+    """Batches: SUM and DIFFERENCE of A and B, each FLOAT [batch, 2]."""
     pair = ("FLOAT", ["batch", 2])
     nodes = [make_node("Add", ["A", "B"], ["SUM"]), make_node("Sub", ["A", "B"], ["DIFFERENCE"])]
     return model(nodes, {"A": pair, "B": pair}, {"SUM": pair, "DIFFERENCE": pair})
@@ -36,7 +36,7 @@ def same(of: str, shape: Shape) -> ModelProto:
 
 
 def running_total() -> ModelProto:
-    """A state: TOTAL, and the state behind it NEXT, is X + STATE, each [1] of FLOAT."""
+    """A state: TOTAL, and its next state NEXT, is X + STATE, each FLOAT [1]."""
     one = ("FLOAT", [1])
     nodes = [make_node("Add", ["X", "STATE"], ["TOTAL"]), make_node("Identity", ["TOTAL"], ["NEXT"])]
     return model(nodes, {"X": one, "STATE": one}, {"TOTAL": one, "NEXT": one})

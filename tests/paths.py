@@ -1,4 +1,4 @@
-"""Where things lie, whatever directory a test runs in."""
+"""Paths that do not depend on a test's working directory."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The environment and the token with which EKS's webhook gives a container credentials of Pod Identity."""
+"""The environment and token with which EKS's webhook gives a container Pod Identity credentials."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def assert_credentials(
     mounts: Sequence[Mapping[str, Any]],
     volumes: Sequence[Mapping[str, Any]],
 ) -> None:
-    """Check a container's variables, as list or as mapping, its mounts, and the volumes of its pod."""
+    """Check a container's variables (list or mapping), its mounts, and its pod's volumes."""
     if not isinstance(environment, Mapping):
         environment = {item["name"]: item.get("value", "") for item in environment}
     assert _VARIABLES.items() <= environment.items()

@@ -1,4 +1,4 @@
-"""Requests of rendered pods, in the terms of `spec.settings.scheduling`."""
+"""Resource requests of rendered pods, in the terms of `spec.settings.scheduling`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet", "ReplicaSet", "Job", "Cro
 
 
 def of_pod(pod: Mapping[str, Any]) -> Request:
-    """Return what a pod of this specification asks for; containers that end before the others count with the largest."""
+    """Return a pod's request; of containers that terminate before the others, the largest counts."""
     total, before = NOTHING, NOTHING
     for container in pod["containers"]:
         total = total + requested(container.get("resources") or {})
@@ -26,7 +26,7 @@ def of_pod(pod: Mapping[str, Any]) -> Request:
 
 
 def of_objects(objects: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int | None, Request]]:
-    """Return the replicas of each workload (None: somebody else's number) and what each of its pods asks for, by name."""
+    """Return each workload's replicas (None: another controller's number) and its pods' requests, by name."""
     return {
         item["metadata"]["name"]: (item["spec"].get("replicas"), of_pod(item["spec"]["template"]["spec"]))
         for item in objects
@@ -35,7 +35,7 @@ def of_objects(objects: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int | No
 
 
 def counted(chart: str) -> dict[str, tuple[int | None, Request]]:
-    """Return the same for the pods of a chart as the rules about room count them, from its `base.yaml`."""
+    """Return the same for a chart's pods as the capacity rules count them, from its `base.yaml`."""
     values = helm_values.base_values(chart, ROOT)
     found: dict[str, tuple[int | None, Request]] = {}
     for one in CHARTS[chart].pods:
@@ -46,7 +46,7 @@ def counted(chart: str) -> dict[str, tuple[int | None, Request]]:
 
 
 def at(values: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path. Raises KeyError where there is none."""
+    """Return the value at a dotted path. Raises KeyError if it does not exist."""
     found: Any = values
     for key in path.split("."):
         found = found[key]
@@ -54,7 +54,7 @@ def at(values: Mapping[str, Any], path: str) -> Any:
 
 
 def paths_of_requests(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Yield the paths in a chart's values below which there are requests of CPU or memory."""
+    """Yield the paths in a chart's values with CPU or memory requests below them."""
     for key, value in values.items():
         if not isinstance(value, Mapping):
             continue

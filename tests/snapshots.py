@@ -1,4 +1,4 @@
-"""The registrations of each stack and example as last reviewed: `prod` whole, of another what differs from `prod`."""
+"""Reviewed registrations of each stack and example: `prod` in full, others as differences from `prod`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ FOLDER = ROOT / "tests" / "system" / "component" / "snapshots"
 _WHOLE = "prod"
 _ABSENT = "(absent)"
 _HASH = re.compile(r"-[0-9a-f]{7}\b")
-"""The end of a role's name."""
+"""The suffix of a role's name."""
 
 
 def file_of(stack: str) -> Path:
-    """Return the file of a stack's or an example's registrations."""
     return FOLDER / "examples" / f"{stack}.json" if stack in EXAMPLES else FOLDER / f"{stack}.json"
 
 
 def read(stack: str) -> dict[str, Any]:
-    """Return what the stack registers: `resources` and `exports`, as tests/system/component/engine/snapshot.py has them."""
+    """Return the registrations: `resources` and `exports`, as tests/system/component/engine/snapshot.py writes them."""
     difference = json.loads(file_of(stack).read_text(encoding="utf-8"))
     content: dict[str, Any] = difference if stack == _WHOLE else merged(_base(stack), difference)
     resources = content["resources"]
@@ -36,15 +35,15 @@ def read(stack: str) -> dict[str, Any]:
 
 
 def resources(stack: str) -> dict[str, Any]:
-    """Return the resources that the stack registers, by `name (type)`."""
+    """Return the stack's resources by `name (type)`."""
     found: dict[str, Any] = read(stack)["resources"]
     return found
 
 
 def text(stack: str, content: Mapping[str, Any]) -> str:
-    """Return the text of the file of a stack that registers `content`.
+    """Return the file's text for a stack that registers `content`.
 
-    Of an example each resource is one line, without hashes in names. Of an absent component, its children have no line.
+    For an example, each resource is one line, without hashes in names. Children of an absent component have no line.
     """
     if stack in EXAMPLES:
         base = _base(stack)
@@ -59,7 +58,7 @@ def text(stack: str, content: Mapping[str, Any]) -> str:
 
 
 def _lines(value: Any, levels: int) -> str:
-    """Return a value as JSON, a line for each member down to `levels`."""
+    """Return a value as JSON, with one line per member down to `levels`."""
     if levels == 0 or not isinstance(value, Mapping) or not value:
         return json.dumps(value, sort_keys=True, ensure_ascii=False)
     members = (f"{json.dumps(key)}: {_lines(member, levels - 1)}" for key, member in sorted(value.items()))
@@ -67,13 +66,13 @@ def _lines(value: Any, levels: int) -> str:
 
 
 def _base(stack: str) -> Any:
-    """Return `prod` under the name of another stack."""
+    """Return `prod` with another stack's name."""
     text = re.sub(rf"\b{_WHOLE}\b", stack, (FOLDER / f"{_WHOLE}.json").read_text(encoding="utf-8"))
     return json.loads(_HASH.sub("", text) if stack in EXAMPLES else text)
 
 
 def difference(base: Any, content: Any) -> Any:
-    """Return what turns `base` into `content`: the members of a mapping, or the items of a list as long, that differ."""
+    """Return the changes from `base` to `content`: differing members of a mapping, or items of an equally long list."""
     if isinstance(base, list) and isinstance(content, list) and len(base) == len(content):
         base, content = _by_position(base), _by_position(content)
     if not (isinstance(base, Mapping) and isinstance(content, Mapping)):
@@ -84,7 +83,7 @@ def difference(base: Any, content: Any) -> Any:
 
 
 def merged(base: Any, difference: Any) -> Any:
-    """Return the content that `difference` was made of."""
+    """Return the content from which `difference` was computed."""
     if isinstance(base, list) and isinstance(difference, Mapping) and difference.keys() <= _by_position(base).keys():
         return list(merged(_by_position(base), difference).values())
     if not (isinstance(base, Mapping) and isinstance(difference, Mapping)):

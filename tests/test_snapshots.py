@@ -1,4 +1,4 @@
-"""A stack's file of differences from `prod` gives back what the stack registers."""
+"""A stack's file of differences from `prod` reproduces the stack's registrations."""
 
 from __future__ import annotations
 

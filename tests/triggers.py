@@ -1,4 +1,4 @@
-"""Triggers of KEDA against its own list of scalers (docs/facts/scaling.md#triggers): the CRD takes any text."""
+"""Check KEDA triggers against KEDA's own list of scalers (docs/facts/scaling.md#triggers): the CRD accepts any text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from twin.releases import go_module
 
 
 def problems(trigger: Mapping[str, Any]) -> list[str]:
-    """Return what KEDA would not know, or miss, in the metadata of a trigger.
+    """Return unknown and missing metadata of a trigger.
 
-    Raises ToolError where its Go module cannot be had.
+    Raises ToolError if KEDA's Go module is not available.
     """
     known = _scalers().get(trigger["type"])
     if known is None:
@@ -30,7 +30,7 @@ def problems(trigger: Mapping[str, Any]) -> list[str]:
 
 @cache
 def _scalers() -> dict[str, dict[str, bool]]:
-    """Type -> parameter -> whether the metadata has to have it."""
+    """Return type -> parameter -> whether the metadata requires it."""
     document = json.loads((go_module.folder(CHARTS["keda"]) / "schema" / "generated" / "scalers-schema.json").read_text())
     return {
         scaler["type"]: {

@@ -1,4 +1,4 @@
-"""Waiting for what another task or process brings about; without an event loop `twin.host.processes.wait_until` does it."""
+"""Wait for the effects of other tasks or processes; without an event loop use `twin.host.processes.wait_until`."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ SECONDS = 60.0
 
 
 async def until(condition: Callable[[], Any], what: str, seconds: float = SECONDS) -> None:
-    """Poll until the condition holds; AssertionError, with `what` was waited for, where it never does."""
+    """Poll until the condition holds. Raises AssertionError with `what` if it never does."""
     try:
         async with asyncio.timeout(seconds):
             while not condition():
@@ -33,9 +33,9 @@ def _is_refusal(error: BaseException) -> bool:
     reraise=True,
 )
 def answer(client: InferenceServerClient, model: str, inputs: list[InferInput], version: str = "") -> InferResult:
-    """Return a server's answer. A refusal for want of capacity is asked again.
+    """Return a server's answer; retry a refusal for lack of capacity.
 
-    The queues of the sample models have short time limits (docs/facts/triton-server.md#queues), and on a busy machine one
-    request alone can wait for longer.
+    The sample models' queues have short time limits (docs/facts/triton-server.md#queues), and on a busy machine even a
+    single request can wait longer.
     """
     return client.infer(model, inputs, version, client_timeout=SECONDS)

@@ -1,1 +1,1 @@
-"""Find out what an AWS account lacks for a stack, before `pulumi up` and without changing anything (docs/preflight.md)."""
+"""Report what an AWS account lacks for a stack, read-only and before `pulumi up` (docs/preflight.md)."""

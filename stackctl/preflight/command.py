@@ -1,4 +1,4 @@
-"""Run `stackctl preflight`: ask all checks of a stack, and report what they found."""
+"""Run `stackctl preflight`: execute all checks of a stack and report their findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red", S
 
 
 def preflight(stack: str, *, as_json: bool) -> int:
-    """Print what an account lacks for a stack; return the exit code, FAILED when `pulumi up` would fail. Raises Failure."""
+    """Print what an account lacks for a stack; return the exit code, FAILED if `pulumi up` would fail. Raises Failure."""
     settings = settings_of(stack)
     readers = Readers(settings.region, OPERATIONS)
     who = caller(readers)
@@ -38,14 +38,14 @@ def preflight(stack: str, *, as_json: bool) -> int:
 
 @dataclass(frozen=True)
 class Row:
-    """A finding, and the check that found it."""
+    """A finding and its check."""
 
     check: str
     finding: Finding
 
 
 def rows(subject: Subject, checks: Iterable[Check]) -> list[Row]:
-    """Return what every check finds."""
+    """Return the findings of every check."""
     return [Row(check.name, finding) for check in checks for finding in findings(check, subject)]
 
 
@@ -55,14 +55,14 @@ def failed(found: Sequence[Row]) -> bool:
 
 
 def summary(found: Sequence[Row]) -> str:
-    """Return how often there is which result: `2 fail, 1 warn, 9 ok`."""
+    """Count the findings by status: `2 fail, 1 warn, 9 ok`."""
     counts = {status: sum(row.finding.status is status for row in found) for status in Status}
     order = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.OK)
     return ", ".join(f"{counts[status]} {status}" for status in order if counts[status])
 
 
 def document(found: Sequence[Row]) -> dict[str, Any]:
-    """Return what `--json` prints of the findings."""
+    """Return the findings as the document that `--json` prints."""
     checks = [
         {
             "check": row.check,
@@ -76,7 +76,7 @@ def document(found: Sequence[Row]) -> dict[str, Any]:
 
 
 def show(found: Sequence[Row], console: Console) -> None:
-    """Print the table. What to do stands below, in full: commands are there to be copied."""
+    """Print the table, then the remedies in full so that commands can be copied."""
     made = table("check", "result", "finding", fold=True)
     before = ""
     for row in found:

@@ -1,4 +1,4 @@
-"""List every AWS operation that this package may call, with its IAM action; `stackctl.account.read_only` refuses others."""
+"""All AWS operations that this package may call, with their IAM actions. `stackctl.account.read_only` refuses others."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ OPERATIONS: Operations = {
     "secretsmanager": {"DescribeSecret": "secretsmanager:DescribeSecret"},
     "ssm": {"GetParameter": "ssm:GetParameter"},
     "ecr": {"DescribeImages": "ecr:DescribeImages"},
-    # HeadObject tells a missing object from a forbidden one only to who may list the bucket.
+    # HeadObject distinguishes missing from forbidden objects only for callers with permission to list the bucket.
     "s3": {"HeadBucket": "s3:ListBucket", "HeadObject": "s3:GetObject", "GetObject": "s3:GetObject"},
 }

@@ -1,10 +1,10 @@
-"""The calls to AWS that making, reading, changing and deleting each resource of a stack takes, with what IAM asks of each.
+"""The AWS calls of each resource's create, read, update and delete, with IAM's conditions for each.
 
-Beside the operations of pulumi-aws these are their dependent actions: what a service does on its own account with the
-rights of whoever calls it. Each page of https://docs.aws.amazon.com/service-authorization/latest/reference/ lists them
-("Dependent actions"); EKS's are in https://docs.aws.amazon.com/eks/latest/userguide/security-iam-id-based-policies.html
-and in the pages on service-linked and on pod identity roles. Left out are those that our stacks never bring about: the
-ECS rights of CreateFlowLogs, parameters in an AMI id (ssm:GetParameters), keys of several regions and billing views
+In addition to the operations of pulumi-aws, these are their dependent actions: calls that a service makes with its caller's
+permissions. Each page of https://docs.aws.amazon.com/service-authorization/latest/reference/ lists them ("Dependent
+actions"). EKS's are in https://docs.aws.amazon.com/eks/latest/userguide/security-iam-id-based-policies.html and in the pages
+on service-linked and on pod identity roles. Dependent actions that our stacks never cause are omitted: the ECS permissions
+of CreateFlowLogs, parameters in an AMI id (ssm:GetParameters), keys of several regions and billing views
 (iam:CreateServiceLinkedRole), and backups of a file system that is scratch or has `skipFinalBackup`. kms:PutKeyPolicy is
 part of kms:CreateKey (https://docs.aws.amazon.com/kms/latest/developerguide/create-keys.html).
 """
@@ -22,16 +22,16 @@ from twin.aws.iam.authorization import Call
 
 ACCOUNT, REGION = "123456789012", "us-west-2"
 _CLUSTER = "eks/cluster:Cluster"
-# Two are asked for a file system that is made, and for a bucket that is emptied.
+# Two of them are needed to create a file system, and to empty a bucket.
 _READS = re.compile(r"\w+:(Describe|List|Get|BatchGet|View)(?!SecurityGroupsForVpc|BucketVersions|Connection)")
 _ID = re.compile(r"(?:.*/)?([^/]+)$")
-# A tag that changes is given alone.
+# A changed tag is sent without the others.
 _ANOTHER_OWNER = {"aws:RequestTag/owner": "somebody-else"}
 
 
 @dataclass(frozen=True)
 class Made:
-    """A resource of a stack: its type without `aws:`, the id by which others refer to it, and its inputs."""
+    """A resource of a stack: its type without `aws:`, the id in other resources' inputs, and its inputs."""
 
     type: str
     name: str
@@ -40,14 +40,13 @@ class Made:
 
     @property
     def tags(self) -> Mapping[str, str]:
-        """The tags that it was given."""
         return self.inputs.get("tags") or {}
 
 
 class Stack:
-    """All AWS resources of a stack, found by what refers to them.
+    """All AWS resources of a stack, found by references to them.
 
-    `strangers`: ids of what was there before, without our tags.
+    `strangers`: ids of existing resources without our tags.
     """
 
     def __init__(self, resources: Iterable[Made], strangers: Collection[str] = ()) -> None:
@@ -57,21 +56,23 @@ class Stack:
         self._roles = {one.inputs["name"]: one for one in self.resources if one.type == "iam/role:Role"}
 
     def tags(self, id: str) -> Mapping[str, str]:
-        """The tags of what has the id."""
+        """Return the tags of the resource with this id."""
         return {} if id in self._strangers else self._by_id[id].tags
 
     def group(self, id: str) -> Mapping[str, str]:
-        """The tags of a security group; one that is no resource of the stack, EKS has made for the cluster."""
+        """Return the tags of a security group; if it is no resource of the stack, EKS created it for the cluster."""
         return self.tags(id) if id in self._by_id else self.clusters_group()
 
     @property
     def cluster(self) -> str:
-        """The name of the cluster that the node groups are in."""
+        """Return the name of the node groups' cluster."""
         (name,) = {one.inputs["clusterName"] for one in self.resources if one.type == "eks/nodeGroup:NodeGroup"}
         return str(name)
 
     def clusters_group(self) -> Mapping[str, str]:
-        """The tags of the group that EKS makes: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html."""
+        """Return the tags of the group that EKS creates:
+        https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html.
+        """
         name = self.cluster
         return {
             "Name": f"eks-cluster-sg-{name}-1234567890",
@@ -81,12 +82,12 @@ class Stack:
 
     @property
     def name(self) -> str:
-        """The name of the stack, and its environment in the stacks here."""
+        """Return the stack's name; here it is also the environment."""
         (name,) = {made.inputs["bucket"][14:-23] for made in self.resources if made.name == "models-bucket"}
         return str(name)
 
     def alias(self, key_id: str) -> Mapping[str, str]:
-        """The condition key of a key's alias."""
+        """Return the condition key of a key's alias."""
         (name,) = {
             made.inputs["name"]
             for made in self.resources
@@ -95,21 +96,20 @@ class Stack:
         return {"kms:ResourceAliases": name}
 
     def role_context(self, name: str) -> Mapping[str, str]:
-        """The condition keys of calls on a role of the stack."""
+        """Return the condition keys of calls on a role of the stack."""
         inputs = self._roles[name].inputs
         return {**carried(self.role(name)), "iam:PermissionsBoundary": inputs["permissionsBoundary"]}
 
     def role_arn(self, name: str) -> str:
-        """The ARN of a role of the stack."""
         return _iam(f"role{self._roles[name].inputs.get('path', '/')}{name}")
 
     def role(self, name: str) -> Mapping[str, str]:
-        """The tags of a role of the stack, by the role's name."""
+        """Return the tags of a role of the stack, by the role's name."""
         return self._roles[name].tags
 
 
 def calls(stack: Stack) -> Iterator[Call]:
-    """Every call of the stack's whole life, and the questions of the program itself. KeyError for a type without a rule."""
+    """Yield every call of the stack's life, and the program's own requests. KeyError for a type without a rule."""
     yield from (Call(action, "*", by="the program") for action in PROGRAM)
     for made in stack.resources:
         for call in _RULES[made.type](stack, made):
@@ -118,13 +118,13 @@ def calls(stack: Stack) -> Iterator[Call]:
 
 
 def of_recording(recording: Recording, strangers: Collection[str] = ()) -> Stack:
-    """The stack that a run of the program has made."""
+    """Return the stack that a run of the program has created."""
     made = [item for item in recording.registrations if item.custom and item.type.startswith("aws:")]
     return Stack((Made(one.type.removeprefix("aws:"), one.name, one.id, one.checked) for one in made), strangers)
 
 
 def reads(stack: Stack) -> Iterator[Call]:
-    """The calls of a preview with a refresh."""
+    """Yield the calls of a preview with a refresh."""
     yield from (call for call in calls(stack) if _READS.match(call.action))
 
 
@@ -133,7 +133,7 @@ def tunnel(
     node: Mapping[str, str] | None = None,
     stack: str = "prod",
 ) -> Iterator[Call]:
-    """The calls that `aws ssm start-session` makes, and the plugin at its end; `node` has the tags of the instance."""
+    """Yield the calls of `aws ssm start-session` and its plugin; `node` has the instance's tags."""
     tags = {"project": "triton-eks", "environment": stack} if node is None else node
     checked = {"ssm:SessionDocumentAccessCheck": "true"}
     context = {**{f"ssm:resourceTag/{key}": value for key, value in tags.items()}, **checked}
@@ -144,7 +144,7 @@ def tunnel(
 
 
 def promotion(stack: Stack) -> Iterator[Call]:
-    """The calls of `modelctl promote` in a deployment: a release is read from one bucket and written to the next."""
+    """Yield the calls of `modelctl promote` in a deployment: read a release from one bucket and write it to the next."""
     before = {"staging": "dev", "prod": "staging"}.get(stack.name)
     if before is not None:
         bucket, tags = (
@@ -167,17 +167,17 @@ PROGRAM = ("ec2:DescribeAvailabilityZones", "ec2:DescribeInstanceTypeOfferings",
 
 
 def requested(tags: Mapping[str, str]) -> dict[str, str]:
-    """The condition keys of tags that a call gives."""
+    """Return the condition keys of a call's tags."""
     return {f"aws:RequestTag/{key}": value for key, value in tags.items()}
 
 
 def carried(tags: Mapping[str, str]) -> dict[str, str]:
-    """The condition keys of tags that a resource has."""
+    """Return the condition keys of a resource's tags."""
     return {f"aws:ResourceTag/{key}": value for key, value in tags.items()}
 
 
 def _on(actions: str, resource: str, *contexts: Mapping[str, str]) -> Iterator[Call]:
-    """The same context for several actions on one resource."""
+    """Yield calls of several actions on one resource, in the same context."""
     for action in actions.split():
         yield Call(action, resource, {key: value for one in contexts for key, value in one.items()})
 
@@ -204,11 +204,11 @@ _IN_EC2 = {
     "subnetIds": "subnet",
     "vpcId": "vpc",
 }
-"""Inputs that name what something is made in."""
+"""Inputs with the parents of a resource."""
 
 
 def _named_by(stack: Stack, made: Made, keys: Sequence[str] = tuple(_IN_EC2)) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """ARN and tags of everything in EC2 that a resource's inputs name."""
+    """Yield ARN and tags of each EC2 resource that a resource's inputs name."""
     for key in keys:
         found = made.inputs.get(key) or []
         for id in [found] if isinstance(found, str) else found:
@@ -219,7 +219,7 @@ def _named_by(stack: Stack, made: Made, keys: Sequence[str] = tuple(_IN_EC2)) ->
 def _made_in_ec2(
     kind: str, create: str, change: str, describe: str, stack: Stack, made: Made, names: Sequence[str] = tuple(_IN_EC2)
 ) -> Iterator[Call]:
-    """Create with tags, change and delete by the resource's own tags, read."""
+    """Yield create with tags, change and delete by the resource's own tags, and read."""
     given, own = requested(made.tags), carried(made.tags)
     yield from _on(f"ec2:{create}", _ec2(kind), given)
     yield from _on("ec2:CreateTags", _ec2(kind), given, {"ec2:CreateAction": create})
@@ -267,7 +267,7 @@ def _vpc_endpoint(stack: Stack, made: Made) -> Iterator[Call]:
 
 
 def _security_group(stack: Stack, made: Made) -> Iterator[Call]:
-    # A new group lets everything out, which the provider takes away.
+    # A new group allows all egress; the provider removes the rule.
     change, describe = "RevokeSecurityGroupEgress DeleteSecurityGroup", "DescribeSecurityGroups"
     yield from _made_in_ec2("security-group", "CreateSecurityGroup", change, describe, stack, made)
 
@@ -281,7 +281,7 @@ def _default_security_group(stack: Stack, made: Made) -> Iterator[Call]:
 
 def _rule(way: str, stack: Stack, made: Made) -> Iterator[Call]:
     describe, in_group = "DescribeSecurityGroupRules", ["securityGroupId"]
-    # A rule is deleted, and changed, by the rights to its group.
+    # A rule is deleted and changed with the permissions for its group.
     yield from _made_in_ec2("security-group-rule", f"AuthorizeSecurityGroup{way}", "", describe, stack, made, in_group)
     yield from _on("ec2:ModifySecurityGroupRules", _ec2("security-group-rule"), carried(made.tags))
     for resource, tags in _named_by(stack, made, in_group):
@@ -305,7 +305,7 @@ def _pass(role_arn: str, service: str) -> Call:
 
 
 def _own_role(service: str, name: str) -> Call:
-    """A service makes its role in the account, with the rights of whoever uses it first."""
+    """Return the call by which a service creates its role in the account, with its first user's permissions."""
     return Call(
         "iam:CreateServiceLinkedRole", _iam(f"role/aws-service-role/{service}/{name}"), {"iam:AWSServiceName": service}
     )
@@ -315,7 +315,7 @@ def _uses_key(stack: Stack, key_arn: str, service: str) -> Iterator[Call]:
     alias = stack.alias(key_arn)
     own = {**carried(stack.tags(key_arn.partition(":key/")[2])), **alias}
     yield from _on("kms:DescribeKey kms:CreateGrant", _key(key_arn), own)
-    # For five minutes KMS goes by neither, and by the alias before the tags or after them.
+    # For five minutes KMS applies neither; the alias may apply before or after the tags.
     for known in ({}, alias):
         yield from _on("kms:CreateGrant", _key(key_arn), known, {"kms:ViaService": f"{service}.{REGION}.amazonaws.com"})
 
@@ -358,7 +358,7 @@ def _node_group(stack: Stack, made: Made) -> Iterator[Call]:
     yield from _in_a_cluster("nodegroup", "CreateNodegroup", change, "DescribeNodegroup", stack, made)
     role, template = made.inputs["nodeRoleArn"], made.inputs["launchTemplate"]["id"]
     yield _pass(role, "eks.amazonaws.com")
-    # With a launch template EKS tries an instance with its caller's rights:
+    # With a launch template EKS tests an instance with its caller's permissions:
     # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html.
     yield _pass(role, "ec2.amazonaws.com")
     yield from _on("iam:GetRole iam:ListAttachedRolePolicies", role)
@@ -440,7 +440,7 @@ def _oidc_provider(stack: Stack, made: Made) -> Iterator[Call]:
 def _kms_key(stack: Stack, made: Made) -> Iterator[Call]:
     yield from _on("kms:CreateKey", "*", requested(made.tags))
     yield from _on("kms:TagResource", _key("new"), requested(made.tags))
-    # At once, when KMS goes by neither its tags nor its alias.
+    # At once, when KMS applies neither its tags nor its alias.
     yield from _on("kms:EnableKeyRotation", _key("new"))
     # Its alias is deleted first.
     yield from _on("kms:ScheduleKeyDeletion", _key("new"), carried(made.tags))
@@ -494,7 +494,7 @@ def _queue_setting(stack: Stack, made: Made) -> Iterator[Call]:
 
 
 def _by_name(service: str, resource: str, key: str, actions: str, stack: Stack, made: Made) -> Iterator[Call]:
-    """A resource whose ARN has its name, and whose every right is bound to that."""
+    """Yield the calls of a resource whose ARN contains its name; all permissions are bound to the ARN."""
     arn = _arn(service, resource.format(made.inputs[key]), region="" if service == "budgets" else REGION)
     yield from _on(" ".join(f"{service}:{one}" for one in actions.split()), arn, requested(made.tags))
 

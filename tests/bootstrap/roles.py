@@ -1,4 +1,4 @@
-"""The rights that the workflows' roles have in an account, beside reading and writing Pulumi's state."""
+"""The account permissions of the workflows' roles, in addition to Pulumi's state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONNECTION = "arn:aws:codeconnections:eu-west-1:123456789012:connection/01234567
 
 
 def preview(*zones: str) -> list[Statement]:
-    """The role that previews, with the names of gateways in these hosted zones."""
+    """Return the preview role's statements, with gateway names in these hosted zones."""
     return [*permissions.read(ACCOUNT), *permissions.read_domains(ACCOUNT, zones)]
 
 
@@ -22,7 +22,7 @@ PREVIEW = preview("Z1234567890")
 
 
 def scope(stack: str, environment: str | None = None, *, account: Account = ACCOUNT, clusters: Sequence[str] = ()) -> Scope:
-    """Return what the deploy role of an environment reaches that has one stack, with a runner."""
+    """Return the scope of the deploy role of an environment with one stack and a runner."""
     earlier = {"staging": "dev", "prod": "staging"}.get(environment or stack)
     return Scope(
         account=account,
@@ -35,7 +35,7 @@ def scope(stack: str, environment: str | None = None, *, account: Account = ACCO
 
 
 def writes(reach: Scope, zones: Sequence[str] = ("Z1234567890",)) -> list[Statement]:
-    """The deploy role of a scope, without what it only reads, with names in these hosted zones."""
+    """Return the deploy role's statements for a scope, without read-only ones, with names in these hosted zones."""
     return [
         *(one for found in deploy_permissions.deploy(reach).values() for one in found),
         *deploy_permissions.access(reach),
@@ -45,7 +45,9 @@ def writes(reach: Scope, zones: Sequence[str] = ("Z1234567890",)) -> list[Statem
 
 
 def deploy(stack: str = "prod", *clusters: str, zones: Sequence[str] = ("Z1234567890",)) -> list[Statement]:
-    """The role that deploys the stack, into clusters of others too, with names in these hosted zones."""
+    """Return the statements of the role that deploys the stack, also into others' clusters, with names in these hosted
+    zones.
+    """
     return [*permissions.read(ACCOUNT), *writes(scope(stack, clusters=clusters), zones)]
 
 

@@ -1,4 +1,4 @@
-"""The deploy role of an environment, and the roles that it creates, reach nothing beyond its own stacks."""
+"""The deploy role of an environment, and the roles that it creates, reach only its own stacks."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from twin.aws.iam.authorization import Call, refusals
 ENVIRONMENTS = ("dev", "staging", "prod")
 PAIRS = list(permutations(ENVIRONMENTS, 2))
 FACTS = ("aws:ResourceTag/", "kms:ResourceAliases", "ssm:resourceTag/")
-"""Condition keys that tell what a resource is. All others come with the request: whoever makes the call chooses them."""
+"""Condition keys that describe a resource. All others come with the request, so the caller chooses them."""
 AT_CREATION = re.compile(r"Make(Alone|FileSystems|FromOthers|Links|Networks|Profiles|Providers)|TagWhatIsMade|Describe.*")
-"""AWS evaluates these on what a call creates, never on what exists. The last ones only read, as `permissions.read` does."""
+"""AWS evaluates these on the resources that a call creates, never on existing ones. The last ones only read, like
+`permissions.read`.
+"""
 NEW = ("instance/new", "network-interface/new", "volume/new")
 READS_RELEASES = {("staging", "dev"), ("prod", "staging")}
-"""The deploy role of the first reads releases of the second, which it serves next."""
+"""The deploy role of the first reads releases of the second, and then serves them."""
 ADMIN = "arn:aws:iam::aws:policy/AdministratorAccess"
 BOUNDARY = "arn:aws:iam::123456789012:policy/triton-eks-boundary-prod"
 OWN_ROLE = "arn:aws:iam::123456789012:role/triton-eks/prod/nodes-role-1234567"
@@ -43,7 +45,7 @@ KEY = "arn:aws:kms:us-west-2:123456789012:key/0123abcd"
 
 @cache
 def things(environment: str) -> Mapping[str, Mapping[str, Any]]:
-    """ARN of everything that the environment's stack has, with the facts by which AWS knows it."""
+    """Return the ARN of each resource of the environment's stack, with its facts in AWS."""
     extra = OPTIONS if environment == "prod" else ()
     found: dict[str, dict[str, Any]] = {}
     for call in aws_calls.calls(Stack((*resources(environment), *extra))):
@@ -57,7 +59,7 @@ def things(environment: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def chosen(statement: Statement, action: str) -> dict[str, Any]:
-    """Return what a request has to say for the statement to be about it, as far as it is the caller's choice."""
+    """Return the request values that make the statement match, as far as the caller can choose them."""
     context = {}
     for operator, wanted in statement.get("Condition", {}).items():
         for key, values in wanted.items():
@@ -68,7 +70,7 @@ def chosen(statement: Statement, action: str) -> dict[str, Any]:
 
 
 def attempts(statements: list[Statement], environment: str) -> Iterator[Call]:
-    """Every action of the statements, on everything of the environment that the action's service has."""
+    """Yield every action of the statements, on every resource of the environment in the action's service."""
     for statement in statements:
         if statement["Effect"] == "Allow" and statement["Resource"] != ["*"]:
             for action in statement["Action"]:
@@ -94,7 +96,7 @@ def test_a_deploy_role_changes_nothing_of_another_environment(environment: str, 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_the_same_attempts_reach_its_own(environment: str) -> None:
-    """Otherwise the test above would show nothing."""
+    """Otherwise the test above would prove nothing."""
     statements = writes(scope(environment))
     assert len({call.action for call in allowed(statements, attempts(statements, environment))}) > 100
 
@@ -185,7 +187,7 @@ def test_a_deploy_role_has_no_path_to_an_administrator_or_a_strangers_key(call: 
 
 
 def without(sid: str, key: str) -> list[Statement]:
-    """The deploy role without one condition, or with `key` "", one statement."""
+    """Return the deploy role without one condition, or with `key` "", without one statement."""
     statements: list[Statement] = json.loads(json.dumps(writes(scope("prod"))))
     (guarded,) = [one for one in statements if one["Sid"] == sid]
     if not key:
@@ -237,7 +239,7 @@ def test_what_is_never_allowed_stays_so_whatever_else_the_role_is_given(sid: str
 
 
 def ceiling(stack: str) -> list[Statement]:
-    """The most that a role of the stack can do, with a policy that allows everything."""
+    """Return the maximum permissions of a stack's role, with a policy that allows everything."""
     found: list[Statement] = json.loads(boundary(ACCOUNT.id, ACCOUNT.region, stack, stack, connection=CONNECTION))[
         "Statement"
     ]
@@ -297,7 +299,7 @@ def test_a_role_uses_no_key_without_the_stacks_alias(context: dict[str, str]) ->
 
 
 def granted(stack: str) -> Iterator[Call]:
-    """Yield what the policies of a stack's roles allow, each action on each resource, with what the statement asks for."""
+    """Yield the calls that a stack's role policies allow: each action on each resource, with the statement's conditions."""
     keys = {
         f"<{made.inputs['targetKeyId'][1:-4]}.id>": made.inputs["name"] for made in resources(stack) if "alias" in made.type
     }

@@ -1,4 +1,4 @@
-"""The deploy role tags, changes and hands on what is ours or is being made; docs/github.md names the exceptions."""
+"""The deploy role tags, changes and passes on only our existing or new resources; docs/github.md lists the exceptions."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ WITHOUT_A_BOUND = {
     ("TagAnomalyAlarms", "ce:TagResource"): "monitors and subscriptions of Cost Explorer",
     ("TagInOthersClusters", "eks:TagResource"): "node groups and pod identities in an existing cluster",
 }
-"""Statement and action for which AWS has no key that tells ours from a stranger's, and how docs/github.md calls it."""
+"""Statements and actions without an AWS condition key that distinguishes our resources, and their names in docs/github.md.
+"""
 OWNED = {"StringEquals": {"aws:ResourceTag/project": "triton-eks", "aws:ResourceTag/environment": "prod"}}
 OF_OUR_CLUSTERS = {"StringEquals": {"aws:ResourceTag/aws:eks:cluster-name": ["triton-prod", "shared"]}}
-"""EKS alone can set a tag that begins with `aws:`."""
+"""Only EKS can set a tag that begins with `aws:`."""
 REACH = scope("prod", clusters=["shared"])
 
 
 def allowed() -> Iterator[tuple[dict[str, Any], str]]:
-    """Every statement that allows, with each of its actions."""
+    """Yield every allow statement with each of its actions."""
     for statement in writes(REACH):
         if statement["Effect"] == "Allow":
             yield from ((statement, action) for action in statement["Action"])
 
 
 def bound(statement: dict[str, Any]) -> bool:
-    """Return whether it is about the stack's own: by tags, name, EKS's tag of a cluster, or while it is created."""
+    """Return whether the statement covers only the stack's resources: by tags, name, EKS's cluster tag, or at creation."""
     equal = statement.get("Condition", {}).get("StringEquals", {})
     named = all(re.search("triton-eks/prod/|triton-(models-|requests-)?prod", arn) for arn in statement["Resource"])
     own = {"aws:ResourceTag/project", "aws:ResourceTag/eks:cluster-name", "ec2:CreateAction"}
@@ -47,13 +48,13 @@ def bound(statement: dict[str, Any]) -> bool:
 
 
 def test_nobody_makes_a_strangers_thing_ours_by_tagging_it() -> None:
-    """The tags are what every change is bound to: who may give them to anything may change anything."""
+    """Every change is bound to the tags: a role that may tag any resource may change any resource."""
     found = {(one["Sid"], action) for one, action in allowed() if TAGS.search(action) and not bound(one)}
     assert found == WITHOUT_A_BOUND.keys()
 
 
 def test_a_thing_without_a_bound_is_not_another_stacks() -> None:
-    """Every stack's things have the tag `project`, so tags of another stack's are never changed."""
+    """Every stack's resources have the tag `project`, so another stack's tags are never changed."""
     for one, action in allowed():
         if (one["Sid"], action) in WITHOUT_A_BOUND:
             assert one["Condition"]["Null"]["aws:ResourceTag/project"] == "true"
@@ -71,7 +72,7 @@ def test_a_thing_without_a_bound_is_not_another_stacks() -> None:
     ],
 )
 def test_a_tag_of_what_is_ours_can_be_changed(action: str) -> None:
-    """The engine sends only the tags that differ, and so not `project`."""
+    """The engine sends only the changed tags, and so not `project`."""
     assert OWNED in [one.get("Condition") for one, found in allowed() if found == action]
 
 

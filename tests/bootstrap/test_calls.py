@@ -1,4 +1,4 @@
-"""Every AWS call that a stack takes is held against the policies of the role that makes it."""
+"""Every AWS call of a stack is checked against the policies of its role."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ OPTIONS = (
     ),
     Made("ec2/securityGroup:SecurityGroup", "files", "files", {"tags": TAGS, "vpcId": "<network-vpc.id>"}),
 )
-"""Statements for what no stack of this repository has, and others may."""
+"""Resources for statements that no stack of this repository needs, but others may."""
 
 
 @cache
 def resources(stack: str) -> tuple[Made, ...]:
-    """The AWS resources of a stack, as the snapshot has them: ids are `<name.id>`."""
+    """Return the AWS resources of a stack, as in its snapshot: ids are `<name.id>`."""
     found = snapshots.resources(stack)
     return tuple(
         Made(label.rpartition(" (aws:")[2].removesuffix(")"), name, f"<{name}.id>", made["inputs"])
@@ -76,7 +76,7 @@ def resources(stack: str) -> tuple[Made, ...]:
 
 
 def written() -> set[str]:
-    """The AWS types that the program names anywhere (`aws.MODULE.TYPE`), those of options that no stack has too."""
+    """Return all AWS types in the program (`aws.MODULE.TYPE`), including options that no stack uses."""
     found = set()
     for file in (ROOT / "infra").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -89,7 +89,7 @@ def written() -> set[str]:
 
 
 def test_every_type_that_the_program_can_register_has_its_calls() -> None:
-    """A new type needs a rule in aws_calls.py, and rights in bootstrap/."""
+    """A new type needs a rule in aws_calls.py, and permissions in bootstrap/."""
     assert {made.type for stack in STACKS for made in resources(stack)} | written() == aws_calls.TYPES
     assert {made.type for made in (*resources("prod"), *OPTIONS)} == aws_calls.TYPES
 
@@ -130,7 +130,6 @@ def test_every_call_is_one_that_aws_knows_and_names_what_it_takes() -> None:
 
 
 def without(sid: str) -> list[Statement]:
-    """The deploy role without one of its statements."""
     found = [one for one in DEPLOY if one["Sid"] != sid]
     assert len(found) == len(DEPLOY) - 1
     return found
@@ -212,7 +211,7 @@ ASKED_ELSEWHERE = {
     *(action for known in orphans.OPERATIONS.values() for action in known.values()),
     *(action for known in tunnel.OPERATIONS.values() for action in known.values()),
 }
-"""Asked by a teardown and a tunnel: tests/bootstrap/test_deploy_permissions.py."""
+"""Used by a teardown and a tunnel: tests/bootstrap/test_deploy_permissions.py."""
 READ_ONLY = {
     "autoscaling:DescribeAutoScalingGroups",
     "ec2:DescribeCapacityReservations",
@@ -236,11 +235,11 @@ READ_ONLY = {
     "s3:GetBucketLocation",
     "sqs:GetQueueUrl",
 }
-"""Of no call in aws_calls.py: AWS's pages name them, providers of other versions may ask them, and none reads data."""
+"""Not in aws_calls.py: AWS's pages name them, other versions of providers may call them, and they read no data."""
 
 
 def _missed(statements: list[Statement], asked: Iterable[Call]) -> set[str]:
-    """The actions of a role that could be taken out of one of its statements, and nobody would be refused."""
+    """Return the actions that one statement could lose without a refused call."""
     asked = tuple(asked)
     by_action = {action: [call for call in asked if call.action == action] for action in {call.action for call in asked}}
     return {
@@ -258,7 +257,7 @@ def _without(statements: list[Statement], at: int, action: str) -> list[Statemen
 
 
 def test_each_action_of_the_roles_is_missed_when_it_is_not_there() -> None:
-    """A right that no call needs is one too many, or a call is not in aws_calls.py."""
+    """A permission without a call is unnecessary, or a call is missing in aws_calls.py."""
     known = ASKED_ELSEWHERE | READ_ONLY
     stack = with_options()
     missed = _missed(DEPLOY, [*aws_calls.calls(stack), *aws_calls.promotion(stack)])

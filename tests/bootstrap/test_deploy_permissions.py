@@ -1,4 +1,4 @@
-"""The deploy role against what a teardown and the workflows ask."""
+"""The deploy role compared with the calls of a teardown and the workflows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_teardown_may_ask_what_is_left() -> None:
 
 
 def test_no_workflow_runs_what_neither_role_may_ask() -> None:
-    """Preflight is run by people, with the policy of docs/preflight.md."""
+    """Users run preflight, with the policy of docs/preflight.md."""
     assert actions_of(preflight.OPERATIONS) - allowed()
     scripts = [step.script for step in workflow_files.steps() if step.script]
     assert [script for script in scripts if "preflight" in script] == []

@@ -1,4 +1,4 @@
-"""The bootstrap stack on moto: what it makes, whom it trusts, and what it lets them do."""
+"""The bootstrap stack on moto: its resources, trust and permissions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EXEMPT = {
     ("AccountAdministers", "kms:*"): "AWS's own default statement of a key: without it nobody could administer the key once "
     "its users are gone",
 }
-"""Statement and action that may be as they are, and why."""
+"""Accepted statements and actions, with the reasons."""
 _MANAGED_LIMIT, _MANAGED_POLICIES, _INLINE_LIMIT = 6144, 10, 10240
 """Characters of a managed policy, without white space; managed policies of a role by default; characters of all inline ones:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html."""
@@ -55,7 +55,6 @@ class Made:
 
 
 def recorded(clients: Clients, *, preview: bool = False, **settings: Any) -> Recording:
-    """One run of the program."""
     wanted = Settings(**{"repository": REPOSITORY, "stacks": STACKS, **settings})
 
     def deploy() -> None:
@@ -224,7 +223,7 @@ def test_a_role_of_spot_instances_that_others_made_is_left_alone(made: Made) -> 
 
 
 def policies(made: Made, role: str) -> dict[str, list[dict[str, Any]]]:
-    """The statements of each policy of a role, by the policy's name."""
+    """Return the statements of each policy of a role, by the policy's name."""
     attached = {item.checked["policyArn"] for item in made.up.of_type(ATTACHMENT) if item.checked["role"] == role}
     managed = [item for item in made.up.of_type(POLICY) if item.outputs["arn"] in attached]
     inline = [item for item in made.up.of_type(INLINE) if item.checked["role"] == role]
@@ -232,7 +231,7 @@ def policies(made: Made, role: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def characters(policy: Any) -> int:
-    """Return how many IAM counts."""
+    """Return the number of characters that IAM counts."""
     return len(re.sub(r"\s", "", json.dumps(policy)))
 
 
@@ -263,7 +262,7 @@ def test_no_action_is_a_wildcard_and_each_policy_fits(made: Made, role: str) -> 
 
 
 def test_each_role_has_room_for_two_more_managed_policies_with_all_that_can_be_set(made: Made) -> None:
-    """One more than the quota, and the stack's next `up` fails half-way."""
+    """If one exceeds the quota, the stack's next `up` fails half-way."""
     zones = tuple(f"Z{number:020}" for number in range(5))
     accounts = tuple(f"{number:012}" for number in range(5))
     found = recorded(made.clients, preview=True, hosted_zones=zones, release_accounts=accounts)
@@ -288,7 +287,7 @@ def test_each_role_has_room_for_two_more_managed_policies_with_all_that_can_be_s
     ("partition", "region"), [("aws", "ap-northeast-1"), ("aws-us-gov", "us-gov-west-1"), ("aws-cn", "cn-northwest-1")]
 )
 def test_each_policy_fits_where_arns_are_longest(partition: str, region: str) -> None:
-    """IAM refuses a policy that is too long when the bootstrap stack is brought up, after half of the others."""
+    """IAM refuses a policy that is too long during the bootstrap stack's `up`, after half of the others."""
     account = replace(ACCOUNT, partition=partition, region=region)
     clusters = [f"{number:030}" for number in range(5)]
     reach = scope("staging-with-a-name", "staging", account=account, clusters=clusters)
@@ -307,7 +306,7 @@ def test_each_policy_fits_where_arns_are_longest(partition: str, region: str) ->
 
 
 def reach(settings: Settings) -> list[Scope]:
-    """Return what each deploy role reaches in an account without roles."""
+    """Return the scope of each deploy role in an account without roles."""
     return [replace(scope(one.name), clusters=settings.clusters) for one in settings.stacks]
 
 
@@ -356,8 +355,8 @@ def test_who_deploys_cannot_take_away_the_keys_of_the_state(made: Made) -> None:
 
 
 def test_every_document_of_the_stack_is_in_order(made: Made) -> None:
-    """Roles and their policies, the policies of the bucket and of the keys: all but exact pairs, each with its reason."""
-    # A boundary is a limit and grants nothing: it has patterns of actions (test_authority.py).
+    """Roles and their policies, the policies of the bucket and of the keys: all except exact pairs, each with its reason."""
+    # A boundary limits and grants no permission: it has patterns of actions (test_authority.py).
     found = [one for one in iam_lint.documents(made.up) if not one.owner.startswith("boundary-")]
     kinds = Counter(one.type for one in found)
     assert kinds == {ROLE: 4, POLICY: 25, INLINE: 9, BUCKET_POLICY: 2, "aws:kms/key:Key": 2}
@@ -547,7 +546,7 @@ def test_an_account_id_without_quotes_is_told_with_the_command_that_writes_it_as
 
 
 def test_elements_of_lists_are_set_as_text_by_the_commands_that_docs_give() -> None:
-    """With --path Pulumi makes a number of digits, and keeps quotes that are inside of a value."""
+    """With --path Pulumi converts digits to a number, and keeps quotes inside of a value."""
     text = (ROOT / "docs" / "github.md").read_text(encoding="utf-8")
     commands = [shlex.split(line) for line in re.findall(r"pulumi config set [^`\n]*--path [^`\n]*", text)]
     assert {words[-2] for words in commands} == {

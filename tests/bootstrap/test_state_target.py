@@ -1,4 +1,4 @@
-"""`make state`: what it asks of Pulumi, where, and how a run goes on that was cut short."""
+"""`make state`: its Pulumi calls and their folders, and the continuation of an interrupted run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ case "$PULUMI_BACKEND_URL $*" in *"$(cat {book}/fails 2>/dev/null || echo nothin
 
 @dataclass(frozen=True)
 class Checkout:
-    """A checkout with the Makefile alone, and an account."""
+    """A checkout with only the Makefile, and an account."""
 
     folder: Path
 
@@ -54,7 +54,7 @@ class Checkout:
         )
 
     def calls(self) -> list[str]:
-        """Return what Pulumi was asked since the last call: in the bucket, or, as `local`, beside its own files."""
+        """Return Pulumi's calls since the last query: in the bucket, or, as `local`, with its own files."""
         book = self.folder / "calls"
         lines = book.read_text().replace(BUCKET, "bucket").replace(f"file://{self.local}", "local").splitlines()
         book.unlink()

@@ -1,4 +1,4 @@
-"""console.aws_errors: what botocore raises, as a sentence that repeats no secret."""
+"""console.aws_errors: botocore's exceptions, as a message that repeats no secret."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ EXPIRED = '{"Version":1,"AccessKeyId":"a","SecretAccessKey":"b","SessionToken":"
 
 
 def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **variables: str) -> tuple[str, int]:
-    """Return what a command that asks AWS for its caller says with such variables, and its exit code."""
+    """Return the message and exit code of a command that calls AWS with these variables."""
     aws_environment.use_none_of_the_developers(monkeypatch, tmp_path)
     for name, value in {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_MAX_ATTEMPTS": "1", **variables}.items():
         monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)

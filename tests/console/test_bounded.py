@@ -1,4 +1,4 @@
-"""An answer of the largest size arrives; of one with a byte more the rest is not read, and a packed one not unpacked."""
+"""The largest response arrives; a larger one is not read further, and a compressed one not decompressed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST = 1000
 
 @contextmanager
 def answering(content: bytes, encoding: str | None = None) -> Iterator[tuple[str, list[str | None]]]:
-    """A server with one answer; its URL, and the Accept-Encoding of each request."""
+    """Yield the URL of a server with one answer, and the Accept-Encoding of each request."""
     accepted: list[str | None] = []
 
     class Answers(http_server.Handler):

@@ -1,4 +1,4 @@
-"""Credentials of every kind: each reaches AWS, or the command says what to do. The servers are on loopback."""
+"""Credentials of every kind: each reaches AWS, or the command prints a remedy. The servers are on loopback."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REFUSAL = """<ErrorResponse><Error><Code>{code}</Code><Message>{message}</Messa
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[str]:
-    """STS, the portal of IAM Identity Center and the sign-in service. STS names the caller for its access key."""
+    """Yield STS, the portal of IAM Identity Center and the sign-in service. STS returns the access key's caller."""
 
     class Answers(http_server.Handler):
         def do_POST(self) -> None:
@@ -83,17 +83,17 @@ def _keys(key: str, **more: object) -> dict[str, object]:
 
 class Who(Protocol):
     def __call__(self, config: str, **variables: str) -> tuple[int, str]:
-        """Return the exit code and what is printed by what each command of stackctl does first."""
+        """Return the exit code and output of the first step of each stackctl command."""
 
 
 @pytest.fixture
 def who(aws: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Who:
-    """A home in tmp_path, whose ~/.aws/config has the text that is given."""
+    """Return a function that runs with a home in tmp_path, whose ~/.aws/config has the given text."""
     aws_environment.use_none_of_the_developers(monkeypatch, tmp_path)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    # botocore has looked HOME up when it was imported.
+    # botocore read HOME when it was imported.
     for provider in (SSOProvider, SSOTokenProvider):
         monkeypatch.setattr(provider, "_SSO_TOKEN_CACHE_DIR", str(tmp_path / ".aws" / "sso" / "cache"))
     given = {"AWS_ENDPOINT_URL": aws, "AWS_MAX_ATTEMPTS": "1", "AWS_CONFIG_FILE": str(tmp_path / "config")}
@@ -138,7 +138,7 @@ sso_region = us-west-2
 
 
 def _sso_login(home: Path, until: datetime) -> None:
-    """Write what `aws sso login` writes: ~/.aws/sso/cache, below the SHA-1 of the session's name."""
+    """Write the files of `aws sso login`: ~/.aws/sso/cache, named by the SHA-1 of the session's name."""
     cache = home / ".aws" / "sso" / "cache" / f"{hashlib.sha1(b'company', usedforsecurity=False).hexdigest()}.json"
     cache.parent.mkdir(parents=True)
     token = {"accessToken": "t", "expiresAt": f"{until:%Y-%m-%dT%H:%M:%SZ}", "region": "us-west-2"}
@@ -168,7 +168,7 @@ LOGIN = f"[profile p]\nlogin_session = {SESSION}\n"
 
 
 def _login(home: Path, until: datetime, refresh: str = "right") -> None:
-    """Write what `aws login` writes: ~/.aws/login/cache, below the SHA-256 of the session's ARN."""
+    """Write the files of `aws login`: ~/.aws/login/cache, named by the SHA-256 of the session's ARN."""
     cache = home / ".aws" / "login" / "cache" / f"{hashlib.sha256(SESSION.encode()).hexdigest()}.json"
     cache.parent.mkdir(parents=True)
     key = ec.generate_private_key(ec.SECP256R1()).private_bytes(

@@ -1,4 +1,4 @@
-"""Whatever a command is run in, it ends with a code of the documented set and, where it fails, with a sentence."""
+"""In every environment, a command exits with a documented code and, if it fails, with a message."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ GIVEN = {
     "trace": "trace.csv",
     "version": "25.01",
 }
-"""Values of parameters: of those that have to be, of the stack, of a server's address, so that it is nobody's, of a trace, a
-short one, and of a release of Triton that is refused, so that no registry is asked.
+"""Values of parameters: the required ones, the stack, an unused server address, a short trace, and a refused Triton release,
+so no registry is called.
 
-Another one is given its own name, like a file that is not there.
+Any other parameter gets its own name as its value, such as a nonexistent file.
 """
 
 
 def lines() -> Iterator[tuple[str, str, list[str]]]:
-    """Yield each command of the three programs: its words, the program, and the shortest line that it takes."""
+    """Yield each command of the three programs: its words, the program, and its shortest valid line."""
     for name in ("stackctl", "modelctl", "twin"):
         for words, command in _below(typer.main.get_command(import_module(f"{name}.cli").app), ()):
             yield " ".join((name, *words)), name, [*words, *_parameters(command)]
@@ -73,7 +73,7 @@ def _below(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
 
 def _parameters(command: Any) -> Iterator[str]:
     for parameter in command.params:
-        if parameter.name == "once":  # else it would go on until interrupted
+        if parameter.name == "once":  # otherwise it would run until interrupted
             yield parameter.opts[0]
         elif parameter.required or parameter.name in ("server", "stack", "trace"):
             if parameter.param_type_name == "option":
@@ -85,7 +85,7 @@ LINES = {words: (name, line) for words, name, line in lines()}
 
 
 def test_every_switch_is_off_until_somebody_gives_it() -> None:
-    """Such as `--yes`, with which `pulumi up` asks nobody."""
+    """For example `--yes`, with which `pulumi up` runs without confirmation."""
     switches = {
         (name, *words, parameter.opts[0]): parameter.default
         for name in ("stackctl", "modelctl", "twin")
@@ -171,7 +171,7 @@ SURROUNDINGS = {
     )
 }
 IN_ITS_OUTPUT = {"twin env"}
-"""Told where a shell evaluates it, in the place of standard error."""
+"""Printed for a shell's `eval`, instead of standard error."""
 
 
 def _refuse(*_: object, **__: object) -> None:
@@ -180,7 +180,7 @@ def _refuse(*_: object, **__: object) -> None:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that commands read of a checkout, free to be written."""
+    """Return a writable copy of the checkout's files that commands read."""
     folder = tmp_path_factory.mktemp("checkout")
     shutil.copytree(ROOT / "stacks", folder / "stacks")
     (folder / "models").symlink_to(ROOT / "models")

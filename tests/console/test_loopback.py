@@ -1,4 +1,4 @@
-"""A proxy of the surroundings sees nothing of what is asked of this machine, whichever client asks, however it is named."""
+"""The environment's proxy gets no request to this machine, from any client, by any name."""
 
 import ast
 import http.server
@@ -20,11 +20,11 @@ from tests.paths import ROOT
 
 NAMES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "grpc_proxy"]
 POD = "127.244.3.7"
-"""Where the twin's pods are: a loopback address of which no list has more than the network."""
+"""The twin's pods have loopback addresses like this one; exclusion lists contain at most their network."""
 
 
 class Listener:
-    """A server that notes the first line of each request, and answers with `status`."""
+    """A server that records the first line of each request, and answers with `status`."""
 
     def __init__(self, status: int, address: str = "127.0.0.1") -> None:
         self.asked: list[str] = []
@@ -154,9 +154,9 @@ def test_what_was_excepted_before_is_still_excepted_and_proxies_stay() -> None:
 
 
 def test_nothing_of_the_twin_asks_httpx_for_the_surroundings() -> None:
-    """Even to make a client that trusts them fails where a proxy is of a kind that httpx does not know: socks5, for one.
+    """Even creating a client that trusts them fails if a proxy has a kind that httpx does not know, such as socks5.
 
-    `console.proxied` tells that in a sentence.
+    `console.proxied` reports that with a message.
     """
     trusting = [
         f"{path.relative_to(ROOT)}:{call.lineno}"

@@ -1,4 +1,4 @@
-"""Every command that asks AWS names what answers in its place: here a real server that is none of AWS's."""
+"""Every command that calls AWS reports another server that answers in its place; here a real one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WHY = (
 
 @contextmanager
 def answering(status: int, body: str, headers: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The address of a server that answers everything alike."""
+    """Yield the address of a server with one answer for everything."""
 
     class Answers(http_server.Handler):
         def _answer(self) -> None:
@@ -45,7 +45,7 @@ def answering(status: int, body: str, headers: Mapping[str, str] | None = None) 
 
 @pytest.fixture
 def instead_of_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[int, str], str]]:
-    """`instead_of_aws(status, body)` has every service answered so; returns the address."""
+    """Yield `instead_of_aws(status, body)`, which redirects every service to this answer and returns the address."""
     use_none_of_the_developers(monkeypatch, tmp_path)
     monkeypatch.chdir(ROOT)
     servers = []
@@ -185,5 +185,5 @@ def test_a_redirect_to_a_login_page_and_an_empty_answer_are_no_answers_of_a_buck
         done = run("modelctl", *command.split(), "--bucket", "triton-models", "--endpoint-url", address)
     assert done.exit_code in (1, 2)
     if (answer, operation) == ("nothing", "GetObject"):
-        return  # an object may be empty; a manifest may not, which its reader tells
+        return  # an object may be empty; a manifest may not, and its reader reports it
     assert f"{address} answers {operation} with {answer}: a proxy, a network's login page" in done.stderr

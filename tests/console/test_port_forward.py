@@ -1,4 +1,4 @@
-"""Ports of pods by port forwards: what is carried, and what is said where one is refused or lost.
+"""Ports of pods by port forwards: transferred data, and messages for a refused or lost forward.
 
 The kubelet's end is the twin's. With a real API server: tests/system/serving/test_forwarded_rollout.py.
 """
@@ -24,7 +24,7 @@ POD_HOST = "127.0.0.1"
 
 
 class _Pod(http_server.Handler):
-    """Answers with what it was sent; to /hang never."""
+    """Echoes its input; never answers to /hang."""
 
     protocol_version = "HTTP/1.1"
     requests = 0

@@ -1,4 +1,4 @@
-"""However a command ends, it ends with a sentence and an exit code of the one set, and without a traceback."""
+"""Every end of a command has a message and an exit code of the set, and no traceback."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ FAILURES: list[tuple[Callable[[], None], int, str]] = [
     ),
     (raising(OSError(errno.EDQUOT, "Quota")), 2, "the output cannot be written: the disk is full; free some space and run"),
     (raising(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")), 2, "Connection reset by peer"),
-    (raising(BrokenPipeError(errno.EPIPE, "Broken pipe")), 2, "Broken pipe"),  # of a connection: the output is there
+    (raising(BrokenPipeError(errno.EPIPE, "Broken pipe")), 2, "Broken pipe"),  # of a connection: the output still exists
     (raising(TimeoutError("timed out")), 2, "timed out"),
     (raising(NoCredentialsError()), 2, "there are no AWS credentials: set AWS_PROFILE (after `aws login` or `aws sso"),
     (raising(REFUSED), 2, f"AWS cannot be asked: {SAID}"),

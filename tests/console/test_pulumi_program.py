@@ -1,4 +1,4 @@
-"""`pulumi` is never killed in the middle: it ends what it has begun, and keeps no lock."""
+"""`pulumi` is never killed in the middle: it finishes its work, and keeps no lock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RUN = "from console import pulumi_program; pulumi_program.run(['up'])"
 
 @pytest.fixture
 def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return where a `pulumi` notes that it has begun, and that it has ended what it began."""
+    """Return the file in which a fake `pulumi` records its start and its completion."""
     program = tmp_path / "bin" / "pulumi"
     program.parent.mkdir()
     program.write_text(_PULUMI.format(python=sys.executable, book=str(tmp_path)))

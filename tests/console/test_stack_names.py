@@ -1,4 +1,4 @@
-"""A wrong or missing stack name: one sentence and one exit code in every command that takes one."""
+"""A wrong or missing stack name: one message and one exit code in every command that takes one."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever a command is started in, it ends with a sentence and a code of its own: each command in each surrounding."""
+"""Each command in each environment exits with its own message and code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stack file that cannot be read: one sentence that names it, in every command that takes the name of a stack."""
+"""An unreadable stack file: one message that names it, in every command with a stack name."""
 
 import io
 from collections.abc import Callable

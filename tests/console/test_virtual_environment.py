@@ -12,7 +12,7 @@ from tests.paths import ROOT
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with a package `tool` that enters the environment and says so."""
+    """Return a checkout with a package `tool` that enters the environment and reports it."""
     package = tmp_path / "tool"
     package.mkdir()
     (package / "__main__.py").write_text(
@@ -24,7 +24,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def run(checkout: Path, *arguments: str, package: str = "tool") -> subprocess.CompletedProcess[str]:
-    """`python -m <package>` with a Python that has the standard library only."""
+    """Run `python -m <package>` with a Python that has only the standard library."""
     command = [sys.executable, "-S", "-m", package, *arguments]
     return subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False, timeout=30)
 

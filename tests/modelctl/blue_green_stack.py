@@ -1,4 +1,4 @@
-"""A stack file of two Deployments (`triton.rollout: blue-green`), with so many pods each."""
+"""A stack file with two Deployments (`triton.rollout: blue-green`), each with a given number of pods."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ GATEWAY = {"replicas": 1, "cpu": "1", "memoryMiB": 512}
 
 
 def write_blue_green(directory: Path, serving: dict[str, dict[str, Any]] | None = None, *, pods: int = 1) -> Path:
-    """`Pulumi.dev.yaml` with these models.serving, whose pool has room for both releases."""
+    """Write `Pulumi.dev.yaml` with these models.serving; its pool has room for both releases."""
     file = write_stack(directory, serving or {}, triton={"rollout": "blue-green", "replicas": pods})
     document = yaml.load(file.read_text(), yaml.CSafeLoader)
     document["config"]["triton-eks:gateway"] = GATEWAY

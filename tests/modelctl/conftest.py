@@ -1,4 +1,4 @@
-"""A copy of the sample models, and a bucket in a moto that lives in this process."""
+"""A copy of the sample models, and a bucket in the moto of this process."""
 
 import shutil
 from collections.abc import Iterator
@@ -34,13 +34,13 @@ def _no_aws_configuration_of_the_developer(monkeypatch: pytest.MonkeyPatch, tmp_
 
 @pytest.fixture
 def models(tmp_path: Path) -> Path:
-    """The sample model repository, free to be broken."""
+    """Return a copy of the sample model repository that tests may break."""
     return Path(shutil.copytree(SAMPLES, tmp_path / "models", ignore=shutil.ignore_patterns("__pycache__")))
 
 
 @pytest.fixture
 def s3() -> Iterator[object]:
-    """A boto3 client on a moto with the bucket in it."""
+    """Yield a boto3 client on a moto with the bucket."""
     with mock_aws():
         client = boto3.client("s3", region_name="us-west-2")
         client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
@@ -49,5 +49,5 @@ def s3() -> Iterator[object]:
 
 @pytest.fixture
 def store(s3: object) -> Store:
-    """The store that modelctl opens on that bucket, with parts as small as S3 allows."""
+    """Return modelctl's store on that bucket, with the smallest parts that S3 allows."""
     return open_store(BUCKET, part_bytes=5 * 1024 * 1024)

@@ -1,4 +1,4 @@
-"""golden.json of a version, asked of a real server."""
+"""A version's golden.json, sent to a real server."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests import waiting
 
 
 def golden_difference(client: grpc.InferenceServerClient, model: str, version_directory: Path) -> str | None:
-    """In what the server's answer is not the expected one; None when it is."""
+    """Return the difference between the server's answer and the expected one, or None."""
     golden = Golden.parse(model, (version_directory / FILE).read_text())
     inputs = []
     for name, tensor in golden.inputs.items():

@@ -1,4 +1,4 @@
-"""Processes that the tests of modelctl talk to, all on loopback addresses, ended by their process id."""
+"""Processes for the tests of modelctl, all on loopback addresses, stopped by their process id."""
 
 import contextlib
 import logging
@@ -20,14 +20,14 @@ from twin.host import processes
 
 @contextlib.contextmanager
 def moto_server() -> Iterator[str]:
-    """A moto on a free port of 127.0.0.1; yields its URL."""
+    """Yield the URL of a moto on a free port of 127.0.0.1."""
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # a line per request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
         url = f"http://{host}:{port}"
-        # Every moto of a process has the same accounts: begin without what an earlier test left.
+        # Every moto of a process has the same accounts: start without an earlier test's resources.
         httpx.post(f"{url}/moto-api/reset", timeout=60, trust_env=False).raise_for_status()
         yield url
     finally:
@@ -36,7 +36,7 @@ def moto_server() -> Iterator[str]:
 
 @contextlib.contextmanager
 def moto_bucket(name: str) -> Iterator[str]:
-    """A moto with this bucket; yields its URL."""
+    """Yield the URL of a moto with this bucket."""
     with moto_server() as url:
         s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=url)
         s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
@@ -45,7 +45,7 @@ def moto_bucket(name: str) -> Iterator[str]:
 
 @contextlib.asynccontextmanager
 async def serving(servicer: service_pb2_grpc.GRPCInferenceServiceServicer) -> AsyncIterator[str]:
-    """A gRPC server that plays Triton, on a free port of 127.0.0.1; yields its target."""
+    """Yield the target of a fake Triton gRPC server on a free port of 127.0.0.1."""
     server = grpc.aio.server()
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -58,7 +58,7 @@ async def serving(servicer: service_pb2_grpc.GRPCInferenceServiceServicer) -> As
 
 @contextlib.contextmanager
 def process(argv: Sequence[str], env: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Runs a process in its own group while the context lasts; its output goes to `log`."""
+    """Run a process in its own group while the context lasts; its output goes to `log`."""
     with log.open("wb") as output:
         child = subprocess.Popen(argv, env=env, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
     try:
@@ -74,7 +74,7 @@ def process(argv: Sequence[str], env: dict[str, str], log: Path) -> Iterator[sub
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float, log: Path) -> None:
-    """Poll until the condition holds; fail with what it waited for and the end of the log."""
+    """Poll until the condition holds; otherwise fail with `what` and the end of the log."""
     try:
         processes.wait_until(condition, what, seconds)
     except processes.DeadlinePassed as error:
@@ -82,7 +82,7 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float, log: Pa
 
 
 def loopback_address() -> str:
-    """An address of 127/8 of which the ports 8000 to 8002 are free."""
+    """Return an address of 127/8 with free ports 8000 to 8002."""
     for last in range(2, 255):
         address = f"127.{os.getpid() % 200 + 20}.7.{last}"
         with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""A stack file of the tests: complete, valid, with the wants that a test gives."""
+"""A complete, valid stack file with a test's wants."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ def write_stack(
     instance_types: list[str] | None = None,
     triton: dict[str, Any] | None = None,
 ) -> Path:
-    """`Pulumi.<stack>.yaml` with these `models.serving`: the tracked file of dev with one pod, on these instance types."""
+    """Write `Pulumi.<stack>.yaml` with these `models.serving`: dev's tracked file with one pod, on these instance types."""
     document = yaml.load((ROOT / "stacks" / "Pulumi.dev.yaml").read_text(), yaml.CSafeLoader)
     config = document["config"]
     config["triton-eks:environment"] = stack
@@ -32,5 +32,5 @@ def write_stack(
 
 
 def wants(**more: Any) -> dict[str, Any]:
-    """The least that a stack says of a model, in the words of a stack file."""
+    """Return the minimum wants for a model, as in a stack file."""
     return {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120, **more}

@@ -1,4 +1,4 @@
-"""The commands: what they print, with which exit code, and a sentence instead of a traceback for every failure."""
+"""The commands: output, exit codes, and a message instead of a traceback for every failure."""
 
 import json
 import socket
@@ -23,7 +23,7 @@ def _run(*arguments: str | Path) -> Ended:
 
 
 def _sentence(result: Ended, code: int) -> str:
-    """The one line on standard error of a command that failed as it should."""
+    """Return the only line on standard error of a command that failed as expected."""
     assert result.exit_code == code, result.output
     lines = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1, result.stderr
@@ -238,7 +238,7 @@ def test_an_unknown_profile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_unreachable_endpoint() -> None:
-    with socket.socket() as closed:  # bound, but nobody listens
+    with socket.socket() as closed:  # bound, but not listening
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
 

@@ -1,4 +1,4 @@
-"""JSON documents: read as they stand, or refused with every mistake in words of this project."""
+"""JSON documents: parsed exactly, or refused with all mistakes in this project's words."""
 
 import json
 from typing import Any

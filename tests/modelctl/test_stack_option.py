@@ -1,4 +1,4 @@
-"""`--stack NAME`: the commands find bucket, region and file in the stack file."""
+"""`--stack NAME`: the commands read bucket, region and file from the stack file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STACK_BUCKET = "triton-models-dev-210987654321-eu-west-1"
 
 @pytest.fixture
 def bucket(tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch):
-    """The bucket of stack dev, in a region that the environment does not name; the checkout is the working directory."""
+    """Create the bucket of stack dev, in a region that the environment does not name; enter the checkout."""
     file = write_stack(tmp_path / "stacks", {"classify": wants()})
     text = re.sub("123456789012", "210987654321", file.read_text())
     file.write_text(re.sub("aws:region: .*", "aws:region: eu-west-1", text))
@@ -54,7 +54,7 @@ def test_a_release_goes_into_the_bucket_of_the_stack_and_is_pinned_in_its_file(b
 
 
 def test_a_request_is_signed_for_the_region_in_the_name_of_the_bucket(bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it S3 answers with a redirect, or the command asks for AWS_REGION."""
+    """Otherwise S3 answers with a redirect, or the command requires AWS_REGION."""
     monkeypatch.delenv("AWS_REGION")
     assert open_store(STACK_BUCKET).client.meta.region_name == "eu-west-1"
 

@@ -1,6 +1,6 @@
-"""Values without quotes as Pulumi's engine (sdk 3.257, gopkg.in/yaml.v3 3.0.1) reads them, and those that are refused.
+"""YAML values without quotes as Pulumi's engine reads them (sdk 3.257, gopkg.in/yaml.v3 3.0.1), and refused ones.
 
-tests/system/e2e/test_stack_file_dialect.py asks the engine itself.
+tests/system/e2e/test_stack_file_dialect.py runs the engine itself.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ READ_AS: dict[str, Any] = {
     "TRUE": True,
     "tRue": "tRue",
     "False": False,
-    # Truth values of YAML 1.1 alone.
+    # Booleans only in YAML 1.1.
     "yes": "yes",
     "No": "No",
     "on": "on",
@@ -61,7 +61,7 @@ READ_AS: dict[str, Any] = {
     "inf": "inf",
     "nan": "nan",
     "NaN": "NaN",
-    # Numbers to the base of 60, in YAML 1.1.
+    # Base-60 numbers, in YAML 1.1.
     "1:30": "1:30",
     "190:20:30": "190:20:30",
     "1:30.5": "1:30.5",

@@ -1,4 +1,4 @@
-"""A stack in a VPC that is there already, and one in a cluster that is: changes of the valid config."""
+"""Stacks in an existing VPC or cluster, as changes of the valid config."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A valid stack config, and a way to put mistakes into it. Shared by the settings tests."""
+"""A valid stack config with changes, shared by the settings tests."""
 
 import copy
 import json
@@ -16,7 +16,7 @@ SCHEMA = Draft7Validator(json.loads(schema_text()))
 
 
 class _Removed:
-    """Stands for a key that is taken out; its repr names test cases, the same in every pytest worker."""
+    """A marker for a removed key; its repr names test cases, equal in every pytest worker."""
 
     def __repr__(self) -> str:
         return "REMOVED"
@@ -26,7 +26,7 @@ REMOVED = _Removed()
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 ECR = "123456789012.dkr.ecr.us-west-2.amazonaws.com"
 ADMIN = "arn:aws:iam::123456789012:role/platform-admin"
-# 207 GiB for pods less 30 of images; the pod takes /tmp and logs (1.25 GiB) of them and two copies of the release.
+# 207 GiB for pods minus 30 of images; the pod uses them for /tmp and logs (1.25 GiB) and two copies of the release.
 LARGEST_ON_G5_XLARGE = (177 * 1024 - 1280) * 1024**2 // 2
 
 _STAGING: dict[str, Any] = {
@@ -90,7 +90,7 @@ _PROD = {"environment": "prod", "network.nat": "per_az"}
 
 
 def config(changes: dict[str, Any], stack: str = "staging") -> dict[str, Any]:
-    """The valid config of a stack with changes: `{"gpu.pools[0].min": 9}`; the value REMOVED takes a key away."""
+    """Return a stack's valid config with changes: `{"gpu.pools[0].min": 9}`; the value REMOVED deletes a key."""
     document = copy.deepcopy(_STAGING)
     for path, value in {**(_PROD if stack == "prod" else {}), **changes}.items():
         steps: list[Any] = [int(step) if step.isdigit() else step for step in re.split(r"[.\[\]]+", path) if step]
@@ -107,7 +107,7 @@ def config(changes: dict[str, Any], stack: str = "staging") -> dict[str, Any]:
 
 
 def settings(changes: dict[str, Any] | None = None, stack: str = "staging", today: date = TODAY) -> Settings:
-    """Return the settings of a stack with changes, which must be valid, for the JSON Schema too."""
+    """Return a stack's settings with changes, which must also be valid by the JSON Schema."""
     given = config(changes or {}, stack)
     read = load(given, stack, today=today)
     assert [error.message for error in SCHEMA.iter_errors({"config": given})] == []
@@ -115,7 +115,7 @@ def settings(changes: dict[str, Any] | None = None, stack: str = "staging", toda
 
 
 def complaints(changes: dict[str, Any], stack: str = "staging", today: date = TODAY) -> list[str]:
-    """Return the complaints about a stack with mistakes, line by line, without the name of the file."""
+    """Return the errors of a stack with mistakes, by line, without the file's name."""
     try:
         load(config(changes, stack), stack, today=today)
     except SettingsError as error:

@@ -1,4 +1,4 @@
-"""The names and tags that settings refuse, against the models of AWS's services in botocore."""
+"""Names and tags that settings refuse, compared with botocore's models of AWS's services."""
 
 import re
 import string
@@ -13,7 +13,7 @@ from tests.spec.stack_config import DIGEST, complaints, settings
 
 _SESSION = botocore.session.get_session()
 TAGGED = ("acm", "ce", "elbv2", "fsx", "iam", "logs")
-"""Services whose models say which characters a tag has; the stack's tags reach each of them."""
+"""Services whose models restrict the characters of tags; the stack's tags reach each of them."""
 
 
 def _raw(service: str, name: str) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def _raw(service: str, name: str) -> dict[str, Any]:
 
 
 def _pattern(service: str, name: str) -> re.Pattern[str]:
-    """The pattern of a shape as Python has it: it knows no classes of Unicode."""
+    """Return a shape's pattern for Python, which lacks Unicode classes."""
     text = str(_raw(service, name)["pattern"])
     return re.compile(text.replace(r"\p{L}", r"\w").replace(r"\p{N}", r"\d").replace(r"\p{Z}", " "))
 

@@ -1,4 +1,4 @@
-"""Two releases on two Deployments (`triton.rollout: blue-green`) in a stack file: each of them, and every mistake."""
+"""Two releases on two Deployments (`triton.rollout: blue-green`) in a stack file: each release, and every mistake."""
 
 from typing import Any
 
@@ -151,7 +151,7 @@ def test_a_model_of_sequences_goes_to_the_candidate_with_all_requests_or_none(pe
     pinned["serving"] = digest_of(models.with_release(Release.model_validate(pinned, strict=False)), (8.6,))
     tried = {"release": {**pinned, "id": NEXT["id"]}, "percent": percent}
     release, candidate = fleets({**asking, "models.release": pinned, "models.candidate": tried})
-    for model in ("classify", "pipeline"):  # the pipeline asks the former in its own server
+    for model in ("classify", "pipeline"):  # the pipeline calls the former in its own server
         assert (release.weight(model), candidate.weight(model)) == parts
     assert (release.weight("embed"), candidate.weight("embed")) == (100 - percent, percent)
 
@@ -193,7 +193,7 @@ def test_answers_to_copies_are_compared_by_an_image_of_modelctl() -> None:
 
 
 def test_pods_of_each_release_are_compared_with_one_another() -> None:
-    """Parity counts by fleet, and blue and green are a fleet each."""
+    """Parity counts by fleet; blue and green are separate fleets."""
     compared = settings({**WITH_CANDIDATE, "monitoring": {**MONITORING, "parityImage": MODELCTL}})
     assert compared.monitoring and compared.monitoring.parity_image == MODELCTL
     assert [fleet.release for fleet in compared.each_fleet] == ["triton-blue", "triton-green"]

@@ -1,4 +1,4 @@
-"""Pods per node, and whether Karpenter fills the nodes of a group with several pods."""
+"""Pods per node, and whether Karpenter puts several pods on a group's nodes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The catalogue agrees with what EC2 says of the instance types (as recorded in moto)."""
+"""The catalogue agrees with EC2's data about instance types (as recorded in moto)."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ from spec.versions import DEFAULT_TRITON_VERSION, TRITON_RELEASES
 from tests.paths import ROOT
 
 NOT_RECORDED = {"pods_limit", "compute_capability"}
-"""The fields that DescribeInstanceTypes does not give."""
+"""Fields that DescribeInstanceTypes does not return."""
 _RECORDED = Path(moto.__file__).parent / "ec2" / "resources"
 
 
@@ -67,7 +67,7 @@ def test_a_family_is_in_the_regions_that_ec2_lists(family: str) -> None:
 
 
 def test_compute_capabilities_are_those_of_nvidias_table() -> None:
-    """As docs/facts/gpu-nodes.md#gpu-generations has them from NVIDIA: `T4 (g4dn) 7.5`."""
+    """From NVIDIA, in docs/facts/gpu-nodes.md#gpu-generations: `T4 (g4dn) 7.5`."""
     page = (ROOT / "docs" / "facts" / "gpu-nodes.md").read_text(encoding="utf-8")
     table = {gpu: float(capability) for gpu, capability in re.findall(r"(\w+) \([\w, -]+\)\s(?:has )?(\d+\.\d)", page)}
     for known in INSTANCE_TYPES.values():
@@ -86,7 +86,7 @@ def test_the_ami_follows_from_the_gpu() -> None:
 
 
 def test_a_node_keeps_a_part_of_its_memory_and_cpu_for_itself() -> None:
-    """A good 13.5 GiB of a g5.xlarge are left: docs/facts/gpu-nodes.md#memory-of-a-node."""
+    """A g5.xlarge has just over 13.5 GiB left: docs/facts/gpu-nodes.md#memory-of-a-node."""
     g5 = INSTANCE_TYPES["g5.xlarge"]
     assert g5.allocatable_mib == int(16_384 * 0.94) - 255 - 11 * 110 - 100 == 13_835
     assert g5.allocatable_cpu_millis == 4000 - 80

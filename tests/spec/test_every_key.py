@@ -1,4 +1,4 @@
-"""Every key of a stack file is set in a file of ours, and every component is created by one: there is no unused option."""
+"""Our files set every key of a stack file and create every component: there are no unused options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA: dict[str, Any] = json.loads(schema_text())
 FILES = sorted([*(ROOT / "stacks").glob("Pulumi.*.yaml"), *(ROOT / "examples" / "stacks").glob("*.yaml")])
 
 Keys = dict[str, set[str]]
-"""By section, the keys in it."""
+"""The keys of each section."""
 
 
 def _keys(schema: Mapping[str, Any]) -> Keys:
@@ -27,7 +27,7 @@ def _keys(schema: Mapping[str, Any]) -> Keys:
 
 
 def _collect(node: Mapping[str, Any], section: str, value: Any, used: Keys) -> None:
-    """Add to `used` the keys of `value`, which `node` of the schema describes, and of everything in it."""
+    """Add to `used` the keys of `value`, which the schema's `node` describes, and all nested keys."""
     if "$ref" in node:
         section = node["$ref"].rpartition("/")[2]
         node = SCHEMA["$defs"][section]
@@ -61,7 +61,7 @@ def test_a_stack_file_of_ours_uses_every_key() -> None:
 
 
 def test_keys_below_lists_mappings_and_alternatives_are_found() -> None:
-    """Of each way in which a section stands in another, one key that `dev` or an example has."""
+    """For each kind of nesting, one key from `dev` or an example."""
     used = _used()
     assert "triton-eks:network" in used[""]
     assert "strategy" in used["Sharing"]  # in a list, and an alternative to text

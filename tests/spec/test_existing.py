@@ -1,4 +1,4 @@
-"""A VPC and a cluster that are there already are judged by what AWS says of them."""
+"""An existing VPC and cluster are checked by AWS's data about them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWN_TAGS = {"project": "triton-eks", "environment": "staging"}
 
 
 def subnets(ids: Mapping[str, str], block: int, route: str | None) -> dict[str, SubnetFacts]:
-    """Facts of a subnet in each zone, of /20."""
+    """Return facts of a /20 subnet in each zone."""
     return {
         id: SubnetFacts(id, VPC, zone, IPv4Network(f"10.{block}.{16 * number}.0/20"), {}, route)
         for number, (zone, id) in enumerate(ids.items())
@@ -61,7 +61,7 @@ def first(**changes: Any) -> Callable[[VpcFacts], VpcFacts]:
 
 
 def without(*services: str) -> Callable[[VpcFacts], VpcFacts]:
-    """Return a VPC whose first private subnet has no way out, with the endpoints but for these."""
+    """Return a change to a VPC whose first private subnet has no internet route, with all endpoints except these."""
     endpoints = frozenset(ENDPOINTS) - {*services}
     return lambda vpc: replace(first(default_route=None)(vpc), endpoints=endpoints)
 

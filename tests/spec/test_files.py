@@ -1,4 +1,4 @@
-"""A written file keeps its link, mode, attributes and owner; what cannot be written is refused with a sentence."""
+"""A written file keeps its link, mode, attributes and owner; an unwritable file is refused with a message."""
 
 import os
 import resource
@@ -143,7 +143,7 @@ def test_readers_see_the_old_content_or_the_new(tmp_path: Path) -> None:
 
 
 def test_processes_that_change_a_file_at_a_time_lose_no_change(tmp_path: Path) -> None:
-    """Each adds its lines to what it reads, and again where another one was faster."""
+    """Each process adds its lines to the current content, and retries if another one was faster."""
     file = tmp_path / "file"
     file.touch()
     code = f"""

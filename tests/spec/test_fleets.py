@@ -1,4 +1,4 @@
-"""Several fleets of Triton in a stack file: what each of them is, and every mistake about them."""
+"""Several Triton fleets in a stack file: each fleet's settings, and every mistake."""
 
 import json
 import shutil
@@ -46,7 +46,7 @@ def fleets(changes: dict[str, Any] | None = None) -> dict[str | None, Fleet[Sett
 
 
 def released(changes: dict[str, Any] | None = None) -> Settings:
-    """The stack of three fleets with a release that has one model more, an ensemble."""
+    """Return the stack of three fleets with a release that has one more model, an ensemble."""
     models = settings({**THREE, **(changes or {})}).models
     release = {
         "id": "3f2a9c1b7d04" + 52 * "0",

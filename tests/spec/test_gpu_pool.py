@@ -1,4 +1,4 @@
-"""Labels, taint, resources and autoscaler tags of a GPU pool: they are of use only when they agree."""
+"""Labels, taint, resources and autoscaler tags of a GPU pool must agree."""
 
 from dataclasses import replace
 from typing import Any
@@ -46,7 +46,7 @@ def test_the_accelerator_is_named_after_the_gpu(instance_type: str, accelerator:
 
 
 def test_nodes_of_shared_gpus_are_not_expected_to_advertise_whole_ones() -> None:
-    """The autoscaler holds a node with the accelerator label for unready as long as it has no `nvidia.com/gpu`."""
+    """The autoscaler treats a node with the accelerator label as unready while it has no `nvidia.com/gpu`."""
     assert labels(_pool(["g4dn.xlarge"], {"strategy": "time-slicing", "replicas": 4})) == {
         "triton-eks/pool": "pool",
         "nvidia.com/gpu.present": "true",
@@ -90,12 +90,12 @@ def test_eks_spells_effects_in_its_own_way(effect: str, spelt_by_eks: str) -> No
 
 
 def test_a_node_of_whole_gpus_advertises_each_of_them_and_the_disk_that_pods_get() -> None:
-    # 8 x 1000 GB of instance store are 7450 GiB; the kubelet leaves nine tenths of them less one.
+    # 8 x 1000 GB of instance store are 7450 GiB; the kubelet leaves nine tenths of them minus one.
     assert advertised(_pool(["p4d.24xlarge"])) == {"nvidia.com/gpu": "8", "ephemeral-storage": "6704Gi"}
 
 
 def test_a_node_of_shared_gpus_advertises_shares_and_no_whole_gpu() -> None:
-    """`0`, because the autoscaler would otherwise take the number of GPUs from the instance type."""
+    """`0`, because the autoscaler would otherwise use the instance type's number of GPUs."""
     pool = _pool(["g4dn.12xlarge"], {"strategy": "mps", "replicas": 3})
     assert advertised(pool) == {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "12", "ephemeral-storage": "753Gi"}
 

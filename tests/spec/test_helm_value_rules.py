@@ -1,4 +1,4 @@
-"""Mistakes in `helm-values` that the schemas of the charts cannot express: each is refused with file, value and remedy."""
+"""Mistakes in `helm-values` that chart schemas cannot express: each is refused with file, value and remedy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLAIN = "is a secret in plain text; take it from a Secret (valueFrom)"
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with the charts' defaults and without values of people."""
+    """Return a checkout with the charts' defaults and without user values."""
     monkeypatch.chdir(tmp_path)
     for chart in ("triton", "worker"):
         (tmp_path / "charts" / chart).mkdir(parents=True)
@@ -64,7 +64,7 @@ def config(name: str, **metadata: str) -> dict[str, Any]:
 
 
 REFUSED: list[tuple[dict[str, Any], list[str]]] = [
-    # what the stack file decides
+    # settings of the stack file
     ({"image": {"digest": "sha256:0"}}, [f"image.digest: {DECIDED}"]),
     ({"rollout": {"mode": "in-place"}}, [f"rollout.mode: {DECIDED}"]),
     ({"replicaCount": 3}, [f"replicaCount: {DECIDED}"]),

@@ -1,4 +1,4 @@
-"""Helm values: how layers come together, and which files they are read from."""
+"""Helm values: the merge of layers, and their files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_a_chart_of_ours_is_a_path_to_helm_and_not_a_name_in_a_repository() -> N
 
 @pytest.fixture
 def base_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Writes the base values of a chart called plugin, of a project whose folder is the working directory."""
+    """Return a function that writes the base values of a chart called plugin in the working directory's project."""
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "helm-values" / "plugin" / "base.yaml"
     file.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""`spec` needs the standard library, and the three packages that reading and checking a stack file takes."""
+"""`spec` imports the standard library, and the three packages for reading and checking a stack file."""
 
 from __future__ import annotations
 

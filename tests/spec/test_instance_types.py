@@ -1,4 +1,4 @@
-"""Types of EC2 that a stack file describes itself, used wherever the catalogue is."""
+"""EC2 types that a stack file describes itself, used like the catalogue."""
 
 from datetime import date
 from decimal import Decimal
@@ -95,7 +95,7 @@ def test_its_price_is_that_of_the_stack_file() -> None:
             ],
         ),
         (
-            {"g9.large": {**NEW, "maxPods": 8}},  # of which DaemonSets take more
+            {"g9.large": {**NEW, "maxPods": 8}},  # DaemonSets take more
             ["instanceTypes.g9.large.maxPods: 8 is out of range; use 16 to 250 pods"],
         ),
         (
@@ -145,7 +145,7 @@ def test_system_nodes_may_be_of_a_described_type() -> None:
     ],
 )
 def test_parallel_pulls_need_a_type_on_which_they_are_faster(facts: dict[str, Any], said: str) -> None:
-    """Of the catalogue every type with a GPU is one."""
+    """Every catalogue type with a GPU qualifies."""
     asked = {"gpu.pools[0].instanceTypes": ["g9.2xlarge"], "gpu.pools[0].imagePull": "soci"}
     assert f"gpu.pools[0].imagePull: {said}" in complaints({**asked, "instanceTypes": {"g9.2xlarge": {**NEW, **facts}}})
     assert settings({**ON_IT, "gpu.pools[0].imagePull": "soci"}).gpu.pools[0].image_pull == "soci"

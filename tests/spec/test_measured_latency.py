@@ -1,4 +1,4 @@
-"""An SLO is held against recorded latencies of the same models."""
+"""An SLO is checked against recorded latencies of the same models."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from tests.paths import ROOT
 from tests.spec.stack_config import complaints, settings
 
 PATH = "models.serving.text_detection.sloP95Ms"
-# What dev asks of them: docs/serving.md#the-models-of-the-stacks.
+# dev's wants for them: docs/serving.md#the-models-of-the-stacks.
 MODELS: dict[str, dict[str, Any]] = {
     name: {"device": "gpu", "gpuMemoryMiB": mib, "sloP95Ms": 500, "expectedRate": 1, "peakRate": 4}
     for name, mib in (("filetype", 400), ("text_detection", 2100), ("text_direction", 100), ("text_recognition", 1100))

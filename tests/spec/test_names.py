@@ -1,4 +1,4 @@
-"""The names and ports that charts, the worker and the policies spell out again are those of `spec.names`."""
+"""Names and ports that charts, the worker and the policies repeat equal those of `spec.names`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_workers_chart_asks_triton_where_it_is() -> None:
 
 
 def test_prometheus_is_where_its_chart_puts_it() -> None:
-    """`<release>-prometheus`, and a release is called like its chart."""
+    """`<release>-prometheus`, and a release has its chart's name."""
     assert f"{KUBE_PROMETHEUS_STACK.name}-prometheus" == names.PROMETHEUS_SERVICE
 
 
@@ -74,7 +74,7 @@ def test_the_worker_writes_where_its_role_allows_it() -> None:
 
 
 def test_nothing_is_imported_but_the_standard_library() -> None:
-    """The exporter's image, the commands and the twin use the names, and each brings other packages."""
+    """The exporter's image, the commands and the twin use the names, each with different packages."""
     tree = ast.parse((ROOT / "spec/names.py").read_text(encoding="utf-8"))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported == {"__future__", "dataclasses"}

@@ -1,4 +1,4 @@
-"""The OpenAI-compatible front end in a stack file: what it goes with, and every mistake."""
+"""The OpenAI-compatible front end in a stack file: valid combinations, and every mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a thing is: the tags that the program puts on what it makes, which nobody can take away."""
+"""Ownership: the program's tags on its resources, which a user cannot override."""
 
 import pytest
 
@@ -12,7 +12,7 @@ OWN = {"project": "triton-eks", "environment": "staging"}
 
 @pytest.mark.parametrize("key", ["project", "Project", "environment", "ENVIRONMENT"])
 def test_no_tag_of_a_stack_file_takes_the_place_of_an_ownership_tag(key: str) -> None:
-    """Settings refuse it; were they to let it pass, the stack's own resources would still be known as such."""
+    """Settings refuse it; without the check, the stack's own resources would still be recognised."""
     given = settings()
     forged = given.model_copy(update={"tags": {**given.tags, key: "prod"}})
     tags = own_tags(forged)

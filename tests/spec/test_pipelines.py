@@ -44,7 +44,7 @@ def test_a_step_of_two_pipelines_has_the_tighter_slo_and_the_requests_of_both() 
     entries = serving({"text": TEXT, "all": ALL}, release(asks=asks))
     assert brief(entries["encode"]) == ("gpu", 200, 1000, 14, 38)
     assert brief(entries["detect"]) == ("gpu", 900, 1000, 4, 8)
-    # The code of `all` is not Python without a GPU: it stays where its entry says.
+    # `all` is not Python code without a GPU, so it keeps its entry's device.
     assert entries["all"].device == "gpu"
 
 
@@ -58,7 +58,7 @@ def test_steps_of_a_pipeline_in_a_pipeline_follow_the_outer_one() -> None:
 def test_a_step_with_its_own_entry_keeps_it_and_one_that_places_itself_gets_none() -> None:
     own = {**TEXT, "sloP95Ms": 50, "gpuMemoryMiB": 900}
     assert serving({"text": TEXT, "encode": own}, release(selfPlaced=["tokenize"])) == {
-        "text": ModelServing.model_validate(TEXT),  # nothing follows it, so that `device: gpu` stays to be refused
+        "text": ModelServing.model_validate(TEXT),  # no step follows it, so `device: gpu` remains to be refused
         "encode": ModelServing.model_validate(own),
     }
 

@@ -1,4 +1,4 @@
-"""Which account a stack is for, and whether what lasts may be deleted."""
+"""A stack's account, and whether durable resources may be deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a file, a stream or a server gives is read as what was asked for, or refused in a sentence."""
+"""Input from a file, a stream or a server is parsed as the expected type, or refused with a message."""
 
 from __future__ import annotations
 

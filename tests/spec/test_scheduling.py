@@ -1,4 +1,4 @@
-"""Pods of a stack and the room on its nodes: the arithmetic, and stacks whose pods would stay Pending."""
+"""A stack's pods and its nodes' capacity: the arithmetic, and stacks whose pods would stay Pending."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CPU = {"instanceTypes": ["m7i.xlarge"], "max": 2, "diskGiB": 50}
 
 
 def told(stack: str, changes: Mapping[str, Any]) -> list[str]:
-    """Return the complaints about a shipped stack file with changes, by section and key."""
+    """Return the errors of a shipped stack file with changes, by section and key."""
     config = copy.deepcopy(yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"])
     for path, value in changes.items():
         section, _, key = path.partition(".")
@@ -68,14 +68,14 @@ def test_a_container_asks_for_its_requests_and_without_them_for_its_limits(
         ([Pods("a", Request(1000, 1), 4)], 2, {}),
         ([Pods("a", Request(1000, 1), 5)], 2, {"a": 1}),
         ([Pods("a", Request(1, 2000), 5)], 2, {"a": 1}),
-        # Together they have room for it, and no one of them has.
+        # Together the nodes have room for it, but no single node has.
         ([Pods("a", Request(1500, 1), 2), Pods("b", Request(600, 1), 1)], 2, {"b": 1}),
-        # As they stand here, the small ones would leave no node whole.
+        # In this order, the small pods would leave no node empty.
         ([Pods("a", Request(600, 1), 3), Pods("b", Request(2000, 1), 1)], 2, {}),
         ([Pods("a", Request(1, 1), 7)], 2, {"a": 1}),
         ([Pods("a", Request(1, 1), 2), Pods("b", Request(2, 2), 2)], 1, {"a": 1}),
         ([Pods("a", Request(1, 1), 3, apart=True)], 2, {"a": 1}),
-        # First those that refuse to share a node: the others fill what they leave.
+        # Pods that refuse to share a node come first; the others fill the rest.
         ([Pods("a", Request(900, 1), 2, apart=True), Pods("b", Request(1000, 1), 2)], 2, {}),
         ([Pods("a", Request(1, 1), 1)], 0, {"a": 1}),
     ],
@@ -139,13 +139,13 @@ def test_a_shared_gpus_pods_are_called_as_the_chart_calls_them() -> None:
 def test_no_server_and_no_placeholder_takes_the_place_of_what_routes_scales_or_offers_gpus(
     chart: str, path: str, level: str
 ) -> None:
-    """Triton, workers and pods that hold nodes ready have priority 0 and less; Karpenter's chart has its class itself."""
+    """Triton, workers and placeholder pods have priority 0 or less; Karpenter's chart sets its own class."""
     assert helm_values.value_at(helm_values.base_values(chart, ROOT), path) == f"system-{level}-critical"
 
 
 @pytest.mark.parametrize("chart", sorted(CHARTS))
 def test_every_path_in_the_values_of_a_chart_is_there(chart: str) -> None:
-    """A misspelt path would count nothing."""
+    """A misspelled path would count as zero."""
     values = helm_values.base_values(chart, ROOT) if CHARTS[chart].pods else {}
     for one in CHARTS[chart].pods:
         asked = requested(helm_values.value_at(values, str(one.request)))
@@ -227,7 +227,7 @@ def test_a_stack_whose_pods_would_wait_is_refused_with_the_numbers(
             "nodes.system.desired",
             f"6 nodes or {LARGER}",
         ),
-        # A worker that is larger than a system node hides nothing where it has nodes of its own.
+        # A worker that is larger than a system node is no problem if it has its own nodes.
         (
             "prod",
             {"gateway.replicas": 4, "worker.cpu": "4", "nodes.cpu": EIGHT_CORES},
@@ -244,7 +244,7 @@ def test_one_more_pod_than_fits_is_found_with_what_would_fit(
 
 
 def test_a_server_that_leaves_no_room_for_daemon_sets_is_found() -> None:
-    """Of 3920m beside the kubelet, add-ons take 190m, the plugin 50m, exporters 110m, and whoever sends logs the rest."""
+    """Of 3920m next to the kubelet, add-ons take 190m, the plugin 50m, exporters 110m, and the log sender the rest."""
     (found,) = told("prod", {"triton.cpu": "3600m"})
     room = 3920 - sum(one.request.millis for one in pods.daemons(prod(), gpu=True))
     assert found.startswith("triton.cpu: 3600m vCPUs are more than a g5.xlarge of pool 'g5' has left")
@@ -283,7 +283,7 @@ def test_one_more_daemon_set_is_found_on_every_node(monkeypatch: pytest.MonkeyPa
     ]
 
 
-# Two nodes hold the services and 13 workers of 500m; with three, 20 of them.
+# Two nodes hold the services and 13 workers of 500m; three nodes hold 20.
 _SCALED_BY_KEDA = {**WORKER, "maxReplicas": 20, "memoryMiB": 320, "concurrency": 1}
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of stack files: the file in the repository is as the settings are, and editors find mistakes by it."""
+"""The JSON Schema of stack files: the repository's file matches the settings, and editors find mistakes with it."""
 
 from __future__ import annotations
 

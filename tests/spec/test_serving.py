@@ -1,4 +1,4 @@
-"""The wants of a stack for its models: defaults, and the digest that ties a release to them."""
+"""A stack's wants for its models: defaults, and the digest that ties a release to them."""
 
 import math
 from typing import Any
@@ -190,7 +190,7 @@ def test_the_timeout_is_where_an_exponential_tail_leaves_one_request_in_8000() -
 
 
 def starved(version: str, **model: object) -> str:
-    """Return the problems of a stack with one model of two instances."""
+    """Return the errors of a stack with one model of two instances."""
     serving = {"a": {**CPU, "instances": 2, **model}}
     try:
         settings({**UNPINNED, "models.serving": serving, "triton.version": version})

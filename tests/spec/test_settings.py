@@ -1,4 +1,4 @@
-"""Loading a stack: what valid settings look like, where they come from, and that everything wrong is said at once."""
+"""Loading a stack: valid settings and their sources; all mistakes are reported at once."""
 
 import json
 import math
@@ -58,7 +58,7 @@ def test_settings_cannot_be_changed() -> None:
     "changes",
     [
         {"network.zones": 2},
-        {"network.nat": "none"},  # endpoints are full and the image is in ECR of the region
+        {"network.nat": "none"},  # endpoints are complete and the image is in the region's ECR
         {"models.release": REMOVED},
         {"models.release": None},
         {"models.s3Endpoint": "http://127.0.0.1:5000"},
@@ -84,7 +84,7 @@ def test_what_is_valid_is_accepted(changes: dict[str, Any]) -> None:
 
 
 def test_all_mistakes_of_a_file_are_said_in_one_run_and_in_its_order() -> None:
-    """Structural ones (a typo, text for a number, a fraction) do not keep relations among the rest from being checked."""
+    """Structural mistakes (a typo, text for a number, a fraction) do not prevent the check of other relations."""
     assert complaints(
         {
             "triton.gpus": 0.5,
@@ -247,7 +247,7 @@ def test_a_key_that_is_there_in_two_spellings_is_refused_wherever_it_comes_from(
 
 
 def test_a_key_without_a_value_is_the_same_from_the_engine_and_from_the_file() -> None:
-    """The engine makes an empty text of it."""
+    """The engine converts it to an empty string."""
     found = [complaints({"gpu": value, "monitoring": value, "environment": value}) for value in (None, "")]
     assert found[0] == found[1]
     assert "gpu: it is empty; give a mapping of keys to values" in found[0]

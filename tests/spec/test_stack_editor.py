@@ -1,4 +1,4 @@
-"""A change of a person's stack file: that place, and nothing else."""
+"""An edit of a user's stack file changes only that place."""
 
 import difflib
 import stat
@@ -46,7 +46,7 @@ def change(editor: StackEditor, days: int = 30) -> None:
         (TEXT.replace("\n", "\r\n"), CHANGED.replace("\n", "\r\n")),
         (f"\ufeff{TEXT}", f"\ufeff{CHANGED}"),
         (TEXT.removesuffix("\n"), CHANGED.removesuffix("\n")),
-        # Line ends of both kinds, as editors of two systems leave them.
+        # Line ends of both kinds, from editors on two systems.
         (TEXT.replace("one\n", "one\r\n"), CHANGED.replace("one\n", "one\r\n")),
         (TEXT.replace("triton-eks:models", "models"), CHANGED.replace("triton-eks:models", "models")),
     ],
@@ -88,7 +88,7 @@ def test_a_protected_file_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_change_that_would_change_something_else_is_refused(tmp_path: Path) -> None:
-    """A mapping that two keys share through an anchor is one: a change of the one is a change of the other."""
+    """Two keys share a mapping through an anchor, so a change of one changes both."""
     text = "config:\n  triton-eks:models: &shared {days: 90}\n  copy: *shared\n"
     with pytest.raises(NotEditable, match=r"config\.triton-eks:models\.days cannot be changed without changing something"):
         change(opened(tmp_path, text.encode()))
@@ -96,7 +96,7 @@ def test_a_change_that_would_change_something_else_is_refused(tmp_path: Path) ->
 
 
 def test_a_content_that_is_refused_is_never_in_the_file(tmp_path: Path) -> None:
-    """Not even for a moment: a command that is killed then leaves a file that can be used."""
+    """Not even for a moment: a killed command leaves a usable file."""
     editor = opened(tmp_path, TEXT.encode())
     judged = []
 

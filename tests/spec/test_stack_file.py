@@ -1,4 +1,4 @@
-"""The section `config` of a stack file, read by the names that the engine has for its keys."""
+"""The section `config` of a stack file, read by the engine's key names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The files of this repository: every stack is valid, and the project file leaves them to the settings."""
+"""This repository's files: every stack is valid, and the project file leaves checks to the settings."""
 
 import hashlib
 import re
@@ -70,7 +70,7 @@ def test_nobody_has_the_private_key_of_the_example_signer() -> None:
 
 
 def test_the_project_leaves_every_check_of_a_stack_file_to_the_settings() -> None:
-    """The engine refuses a stack that lacks a declared key before the program could say what is wrong with the rest."""
+    """Otherwise the engine refuses a stack without a declared key, before the program can report other mistakes."""
     project: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
     assert project["name"] == versions.PROJECT
     assert project["stackConfigDir"] == "stacks"

@@ -1,4 +1,4 @@
-"""Mistakes in who may ask through the gateway (`clients`, `jwt`) and in its name (`domain`), and what is said about them."""
+"""Mistakes in the gateway's access (`clients`, `jwt`) and name (`domain`), and their messages."""
 
 from __future__ import annotations
 

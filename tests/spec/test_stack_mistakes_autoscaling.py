@@ -1,4 +1,4 @@
-"""Mistakes about who owns the number of pods and of nodes."""
+"""Mistakes about the controller of pod and node counts."""
 
 import re
 from datetime import UTC, datetime
@@ -342,7 +342,7 @@ def test_a_floor_may_hold_over_night_and_several_times_a_day(start: str, end: st
 def test_a_start_and_an_end_on_other_days_take_turns(start: str, end: str, said: str) -> None:
     (told,) = complaints({**SCALED, "autoscaling": scaling(cronFloor={**FLOOR, "start": start, "end": end})})
     assert told.startswith(f"autoscaling.cronFloor.{said}")
-    # As the port of KEDA's trigger has it: it does not do what was meant.
+    # By the port of KEDA's trigger, it does not do what the user intended.
     cron = Cron({"start": start, "end": end, "timezone": "UTC", "desiredReplicas": "2"})
     first, second = (
         datetime.strptime(found, "%Y-%m-%d %H:%M").replace(tzinfo=UTC).timestamp()

@@ -1,4 +1,4 @@
-"""A VPC and a cluster that are there already: what a stack file says of them, and mistakes in it."""
+"""An existing VPC and cluster in a stack file, and mistakes about them."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
-        # Nothing of who may reach an endpoint that is not this program's.
+        # No access settings for an endpoint that the program does not own.
         {**IN_A_CLUSTER, "cluster.endpoint": "public"},
         [f"cluster.endpoint: {_CLUSTER_STAYS}"],
     ),

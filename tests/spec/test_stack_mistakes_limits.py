@@ -1,4 +1,4 @@
-"""Lists that are longer than what AWS keeps them in has room for."""
+"""Lists that exceed AWS's limits."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ def test_the_bucket_has_a_policy_for_so_many_accounts() -> None:
     (told,) = complaints({"models.readerAccounts": accounts(MOST_READER_ACCOUNTS + 1)})
     assert told.startswith("models.readerAccounts: has 201 accounts, and the bucket's policy has room for 200; list fewer")
     longest = [f"arn:aws-us-gov:iam::{account}:root" for account in accounts(MOST_READER_ACCOUNTS)]
-    assert 2 * len(json.dumps(longest)) < 20 * 1024 - 3 * 1024  # both statements, beside the rest of the policy
+    assert 2 * len(json.dumps(longest)) < 20 * 1024 - 3 * 1024  # both statements, plus the rest of the policy
 
 
 def test_the_role_of_workers_has_a_policy_for_so_many_queues() -> None:

@@ -1,4 +1,4 @@
-"""Mistakes in the section `monitoring`, and what the program says about them."""
+"""Mistakes in the section `monitoring`, and their messages."""
 
 from __future__ import annotations
 

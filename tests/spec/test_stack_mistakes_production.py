@@ -72,7 +72,7 @@ def test_a_mistake_is_said_where_it_is_and_with_what_is_valid(changes: dict[str,
 
 @pytest.mark.parametrize("changes", [changes for changes, _ in MISTAKES], ids=[str(changes) for changes, _ in MISTAKES])
 def test_staging_may_do_what_prod_may_not(changes: dict[str, Any]) -> None:
-    settings(changes)  # raises when it is refused
+    settings(changes)  # raises if it is refused
 
 
 def test_a_misspelt_environment_does_not_switch_the_invariants_off() -> None:

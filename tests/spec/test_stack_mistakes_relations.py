@@ -1,4 +1,4 @@
-"""Values of the right type that do not go together, or that AWS, Kubernetes or Triton would refuse later."""
+"""Valid values that do not fit together, or that AWS, Kubernetes or Triton would refuse later."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def public(*ranges: str) -> dict[str, Any]:
 
 
 def reserved(zone: str, id_of_other: str) -> dict[str, Any]:
-    """Return two pools, one of them in another zone, with capacity that is reserved."""
+    """Return two pools with reserved capacity, one of them in another zone."""
     first = {"capacity": "reservation", "zones": ["us-west-2a"], "reservationId": "cr-0123456789abcdef0"}
     second = {**first, "zones": [zone], "reservationId": id_of_other, "instanceTypes": ["g5.xlarge"]}
     pools = {0: first, 1: second}

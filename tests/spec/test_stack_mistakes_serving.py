@@ -1,4 +1,4 @@
-"""Mistakes about what a stack wants of its models."""
+"""Mistakes in a stack's wants for its models."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ SHAPE: list[tuple[dict[str, Any], list[str]]] = [
     ("gpu", [f"{PATH}: 'gpu' is text; give a mapping of keys to values"]),
 ]
 
-# What an entry says that does not go together, under a stack without a pinned release.
+# Contradictions in an entry, in a stack without a pinned release.
 RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
     (
         {**CPU, "sloP99Ms": 49, "latencyHistogram": False},
@@ -152,7 +152,7 @@ RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
     ),
 ]
 
-# Whole stacks: the changes of one, and what is said.
+# Whole stacks: the changes, and the messages.
 STACKS: list[tuple[dict[str, Any], list[str]]] = [
     ({"models.serving": ["resnet50"]}, ["models.serving: it is a list; give a mapping of keys to values"]),
     (
@@ -282,7 +282,7 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
             "use fewer instances, fewer models, or a pool with larger GPUs"
         ],
     ),
-    (  # one model alone, which fits once and not twice
+    (  # one model, which fits once and not twice
         {
             "models.release": None,
             "models.serving": {"a": {**GPU, "gpuMemoryMiB": 11_000}},

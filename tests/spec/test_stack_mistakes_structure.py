@@ -1,4 +1,4 @@
-"""Mistakes in the shape of a stack file: unknown and missing keys, wrong types, choices that do not exist."""
+"""Mistakes in the structure of a stack file: unknown and missing keys, wrong types, nonexistent choices."""
 
 from typing import Any
 

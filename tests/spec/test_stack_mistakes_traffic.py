@@ -1,4 +1,4 @@
-"""Mistakes in the sections `gateway` and `tracing`, and what the program says about them."""
+"""Mistakes in the sections `gateway` and `tracing`, and their messages."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_traces_of_failures_need_the_gateway() -> None:
 
 
 def test_no_request_is_longer_than_a_load_balancer_waits_for_a_target() -> None:
-    """Queue, SLO and stream, and the minute in which connections still come: 600 + 600 + 2340 + 60 s are 3600."""
+    """Queue, SLO and stream, and the minute for new connections: 600 + 600 + 2340 + 60 s are 3600."""
     slow = {**MODEL, "sloP95Ms": 600_000, "decoupled": True}
 
     def told(seconds: int, **changes: Any) -> list[str]:

@@ -222,7 +222,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             )
         ],
     ),
-    (  # max is 4: room that no autoscaler makes
+    (  # max is 4: room that no autoscaler creates
         {"triton.replicas": 3},
         [
             (
@@ -264,7 +264,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             )
         ],
     ),
-    (  # the smallest disk of the pool counts, whichever type is first
+    (  # the pool's smallest disk counts, whatever the order of types
         {"gpu.pools[0].instanceTypes": ["g5.2xlarge", "g5.xlarge"], "models.release.bytes": 100 * 1024**3},
         [
             (
@@ -274,7 +274,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             )
         ],
     ),
-    (  # two pods share the disk of a node
+    (  # two pods share a node's disk
         {
             "gpu.pools[0].sharing": {"strategy": "mps", "replicas": 2},
             "triton.memoryGiB": 6,

@@ -1,4 +1,4 @@
-"""Mistakes in the section `worker`, and what the program says about them."""
+"""Mistakes in the section `worker`, and their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of stacks: the names made of them keep AWS's rules, and the rules of a stack follow its environment."""
+"""Names of stacks: derived names follow AWS's rules, and a stack's rules follow its environment."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The subnet plan: nothing overlaps, nothing leaves the VPC, nothing moves when a zone is added."""
+"""The subnet plan: no overlaps, all inside the VPC, and no moves when a zone is added."""
 
 from ipaddress import IPv4Network
 from itertools import combinations

@@ -1,4 +1,4 @@
-"""Whatever a release refuses as a token is hidden from a pull request too."""
+"""Every token form that a release refuses is also hidden in a pull request."""
 
 import re
 

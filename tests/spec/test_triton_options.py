@@ -1,4 +1,4 @@
-"""Flags and settings of the server by version, and what is said about those that it would refuse or ignore."""
+"""The server's flags and settings by version, and messages for those that it would refuse or ignore."""
 
 import subprocess
 from pathlib import Path
@@ -70,7 +70,7 @@ REFUSED: list[tuple[str, str]] = [
     ("http", "http: is not a flag; arguments are --flag=value"),
     ("--log-verbose", "--log-verbose: needs a value; write --log-verbose=<value>"),
 ]
-"""Arguments with which the server does not start, each alone, and how each is refused."""
+"""Arguments that prevent the server's start, one at a time, and their messages."""
 
 IGNORED: list[tuple[str, str]] = [
     (
@@ -127,7 +127,7 @@ IGNORED: list[tuple[str, str]] = [
     ),
     ("--strict-model-config=false", "--strict-model-config: is deprecated; use --disable-auto-complete-config"),
 ]
-"""Arguments that the server takes, and then does something else than was meant, or nothing; and how each is refused."""
+"""Arguments that the server accepts but ignores or interprets differently, and their messages."""
 
 VALID = [
     "--id=a",
@@ -160,7 +160,7 @@ def real_server(tmp_path_factory: pytest.TempPathFactory) -> TritonServer:
 
 
 def refuses(server: TritonServer, argument: str) -> bool:
-    """Return whether the real server stops at this argument, and not only at the repository that is not there."""
+    """Return whether the real server stops at this argument, and not only at the missing repository."""
     argv = [str(server.binary), "--model-repository=/nonexistent", "--http-address=127.0.0.1", argument]
     argv += ["--allow-grpc=false", "--allow-metrics=false"]
     result = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=server.environment({}), check=False)

@@ -1,4 +1,4 @@
-"""One dialect of YAML, the engine's, for everybody who reads a stack file."""
+"""One YAML dialect, the engine's, for every reader of a stack file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.spec.engine_dialect import READ_AS, REFUSED
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal, and of the same types: to Python 1, 1.0 and true are equal."""
+    """Return whether values and types are equal: in Python, 1, 1.0 and true are equal."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -154,7 +154,7 @@ def test_whatever_is_given_is_read_or_refused(content: bytes) -> None:
 
 
 _TEXTS = st.text(st.characters(exclude_categories=("Cs",))).filter(lambda text: not text.lstrip(" \t").startswith("\n"))
-# Beyond them a float is written with fewer digits than it has, as the engine does it.
+# Outside of them, a float is written with fewer digits than it has, as in the engine.
 _FLOATS = st.floats(-(2.0**53), 2.0**53)
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | _FLOATS | _TEXTS,

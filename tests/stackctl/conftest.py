@@ -1,4 +1,4 @@
-"""An empty account, and an API server of EKS's kind on loopback."""
+"""An empty account, and an API server with an EKS name on loopback."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests import http_server
 from tests.aws_environment import use_none_of_the_developers
 
 HOST = "0123456789abcdef0123456789abcdef.gr7.us-west-2.eks.amazonaws.com"
-"""A name as EKS gives it. Nothing here looks it up: that would fail, and so would the test."""
+"""A name in EKS's form. It is never looked up: that would fail, and so would the test."""
 _VERSION = ("buildDate", "compiler", "gitCommit", "gitTreeState", "goVersion", "major", "minor", "platform")
 
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    """An empty account; its id."""
+    """Yield the id of an empty account."""
     use_none_of_the_developers(monkeypatch, tmp_path)
     monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
     with mock_aws():
@@ -76,7 +76,7 @@ def _certificates(folder: Path) -> bytes:
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[ApiServer]:
-    """A server with a certificate for HOST that answers /version, and /healthz as one that is asked without a login."""
+    """Yield a server with a certificate for HOST that answers /version, and /healthz without a login."""
     authority = _certificates(tmp_path)
 
     class Answers(http_server.Handler):

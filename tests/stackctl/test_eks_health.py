@@ -29,7 +29,7 @@ AT = datetime(2026, 11, 27, 10, 30, tzinfo=UTC)
 
 
 class Aws:
-    """Readers whose calls are answered by a script, checked against botocore's model of the service."""
+    """Readers with scripted answers, checked against botocore's model of the service."""
 
     def __init__(self, readers: Readers) -> None:
         self.readers, self.cluster = readers, CLUSTER
@@ -69,7 +69,7 @@ def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Aws]:
 
 @pytest.fixture
 def state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The state of the stack has one node group, and a former one that is still to be deleted."""
+    """Give the stack's state one node group, and a former one whose deletion is pending."""
     kept = {"urn": GROUP, "type": "aws:eks/nodeGroup:NodeGroup", "id": "triton-staging:g5"}
     exported = {"deployment": {"resources": [kept, {**kept, "id": "triton-staging:before", "delete": True}]}}
     done = SimpleNamespace(returncode=0, stdout=json.dumps(exported), stderr="")
@@ -110,7 +110,7 @@ def test_a_stack_that_is_not_up_says_nothing(aws: Aws) -> None:
 
 @pytest.mark.usefixtures("state")
 def test_a_group_that_eks_still_waits_for_says_why_its_first_launch_failed(aws: Aws) -> None:
-    """For half an hour its health has no issue."""
+    """Its health has no issue for half an hour."""
     aws.groups(group("CREATING")).activity("Failed", SPOT).add_ons()
     (said,) = told(aws)
     assert said.startswith(

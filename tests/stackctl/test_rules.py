@@ -1,4 +1,4 @@
-"""`python3 -m stackctl rules STACK`, as somebody with a Prometheus of their own uses it."""
+"""`python3 -m stackctl rules STACK` for users with their own Prometheus."""
 
 from pathlib import Path
 

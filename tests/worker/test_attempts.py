@@ -1,4 +1,4 @@
-"""When a message comes back after a failed attempt: at once where no attempt can end otherwise, later and later else."""
+"""The return of a message after a failed attempt: at once if every attempt must fail, otherwise with growing delays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from worker.settings import WorkerSettings
 
 
 class Recording:
-    """A service of AWS that takes everything, and keeps the parameters of each call by the operation's name."""
+    """An AWS service that accepts every call, and records its parameters by the operation's name."""
 
     def __init__(self) -> None:
         names = ("change_message_visibility_batch", "put_object")

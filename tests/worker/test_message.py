@@ -1,4 +1,4 @@
-"""Bodies of messages and tensors: what is accepted, and what is said about the rest."""
+"""Message bodies and tensors: accepted ones, and messages about the others."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_elements_become_what_triton_takes(changes: dict[str, Any], bytes_: byte
             {"datatype": "FP64", "data": [1, 10**400]},
             "data[1]: 1" + "0" * 59 + "… is beyond FP64, whose largest number is 1.7976e308",
         ),
-        # Ragged, or nested otherwise than the shape.
+        # Ragged, or nested differently from the shape.
         ({"shape": [2, 2], "data": [[1, 2], [3]]}, "data[1]: a list of 1 where the shape [2, 2] has one of 2"),
         ({"shape": [2, 2], "data": [[1, 2, 3], [4]]}, "data[0]: a list of 3 where the shape [2, 2] has one of 2"),
         ({"shape": [2, 2], "data": [[1, 2], 3, 4]}, "data: a list of 3 where the shape [2, 2] has one of 2"),

@@ -1,4 +1,4 @@
-"""The parts of a worker by themselves: limit, batches, messages in hand, health, settings, imports."""
+"""The worker's parts separately: limit, batches, messages in hand, health, settings, imports."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_failed_call_fails_all_of_its_entries() -> None:
 
 
 class Queue:
-    """A queue that counts extensions and refuses those of `gone`."""
+    """A queue that counts extensions and refuses those of messages in `gone`."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []
@@ -144,7 +144,7 @@ def test_a_message_in_hand_is_extended_before_its_timeout_and_a_lost_one_is_let_
 
 
 class SlowQueue:
-    """A queue whose extensions wait until they are let through. What was done to it, in order."""
+    """A queue whose extensions wait for the test. It records its calls in order."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -164,7 +164,7 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 
 def test_a_message_is_released_after_the_extension_that_is_under_way_and_never_extended_again() -> None:
-    """Given back before it, the message would be hidden by it for a whole timeout."""
+    """If it were released earlier, the extension would hide the message for a whole timeout."""
 
     async def work() -> tuple[bool, list[str]]:
         queue = SlowQueue()
@@ -363,7 +363,7 @@ def test_what_awss_client_refuses_is_told_beside_the_other_variables(
         monkeypatch.setenv(variable, given)
     monkeypatch.setenv("WORKER_BUCKET", "B")
 
-    monkeypatch.setattr(log, "configure", lambda: None)  # it is of the whole process
+    monkeypatch.setattr(log, "configure", lambda: None)  # it affects the whole process
 
     assert main() == 2
 
@@ -378,7 +378,7 @@ def test_a_grace_that_is_over_before_the_poll_is_refused() -> None:
 
 
 def test_the_image_holds_everything_that_the_worker_imports() -> None:
-    """It holds the package alone, and what worker/requirements.in names."""
+    """It holds only the package and the packages of worker/requirements.in."""
     folder = Path(worker.__file__).parent
     names = {"google": "tritonclient", "botocore": "boto3", "prometheus_client": "prometheus-client"}
     lines = (folder / "requirements.in").read_text().splitlines()

@@ -22,7 +22,7 @@ from worker.store import Store
 from worker.tensors import Document
 
 MESSAGES = 120
-"""More than the workers have in hand (16 each). Ten thousand of them are in tests/system/serving/test_worker.py."""
+"""More than the workers have in hand (16 each). tests/system/serving/test_worker.py uses ten thousand."""
 POISON = {
     "no json": "not json {",
     "unknown model": json.dumps(echo(1, model="nobody")),
@@ -39,7 +39,7 @@ REASONS = {
 
 @pytest.fixture
 def patient_site(tmp_path: Path) -> Iterator[Site]:
-    """One that gives a good message more often than it can have been in the hands of workers that are killed or late."""
+    """Yield a site with more receives of a good message than killed or late workers can use up."""
     with running_site(tmp_path / "site", max_receives=20) as running:
         yield running
 
@@ -82,7 +82,7 @@ def test_a_redelivered_message_with_a_result_is_deleted_without_asking_triton(si
 
 @pytest.fixture
 def account(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """The site, as the AWS of this process too."""
+    """Return the site, also as the AWS of this process."""
     for name, value in {"AWS_ENDPOINT_URL": site.url, "AWS_DEFAULT_REGION": REGION}.items():
         monkeypatch.setenv(name, value)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -105,7 +105,7 @@ def test_of_two_workers_with_the_same_message_one_writes_its_result(account: Sit
 
 
 def test_an_input_that_cannot_be_read_fails_its_own_message(account: Site) -> None:
-    """It is no outage: everybody else would be slowed down by it."""
+    """It is no outage: treating it as one would slow down all other messages."""
     account.s3.put_object(Bucket=BUCKET, Key="inputs/whole", Body=b"1234")
     account.s3.put_object(Bucket=BUCKET, Key="inputs/empty", Body=b"")
     account.s3.put_object(Bucket=BUCKET, Key="inputs/replaced", Body=b"1234")
@@ -138,7 +138,7 @@ def test_an_input_that_cannot_be_read_fails_its_own_message(account: Site) -> No
 
 def test_a_term_gives_back_at_once_what_is_in_hand(site: Site) -> None:
     ids = site.send([echo(number) for number in range(20)])
-    worker = site.worker("ipv4:127.0.0.1:1", visibility_seconds=600)  # nothing listens: all wait for Triton
+    worker = site.worker("ipv4:127.0.0.1:1", visibility_seconds=600)  # the port is closed: all wait for Triton
     site.until(lambda: worker.status("/readyz") == 200 and worker.metric("triton_worker_messages_in_hand") > 0, "messages")
     assert worker.kill(signal.SIGTERM) == 0
     seen: set[str] = set()
@@ -185,7 +185,7 @@ def test_an_environment_that_says_too_little_is_told_what_is_missing(site: Site)
 
 
 def test_a_worker_needs_no_more_memory_than_its_limit_whatever_a_message_says(site: Site) -> None:
-    """Each attempt of a message that asks for 1 GiB would kill a worker, if its parts were read as they come."""
+    """If its parts were read as they come, each attempt of a message with 1 GiB would kill a worker."""
     at_a_time, input_mib = 2, 16
     elements = [[0]] * 260_000  # four bytes each, and eight as FP64: just below SQS's 1 MiB
     full = {"name": "IN", "datatype": "FP64", "shape": [len(elements), 1], "data": elements}
@@ -196,7 +196,7 @@ def test_a_worker_needs_no_more_memory_than_its_limit_whatever_a_message_says(si
     body = json.dumps({"model": "echo", "inputs": [full]}, separators=(",", ":"))
     (refused,) = site.send([hostile])
     site.send([large] * 4)
-    for _ in range(8):  # ten at most are received while Triton is away
+    for _ in range(8):  # at most ten are received while Triton is down
         site.sqs.send_message(QueueUrl=site.queue, MessageBody=body)
     limits = {"concurrency": at_a_time, "input_mib": input_mib, "visibility_seconds": 600, "request_seconds": 600}
     worker = site.worker("ipv4:127.0.0.1:1", **limits)

@@ -1,4 +1,4 @@
-"""An outage costs a message time, and neither an attempt nor an inference that is already there."""
+"""An outage costs a message time, but no attempt and no repeated inference."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REPLIES = "https://sqs.us-west-2.amazonaws.com/123456789012/replies"
 
 @dataclass
 class Outside:
-    """Triton, S3 and SQS, of which each is away for its first so many calls. What was asked of them, in order."""
+    """Triton, S3 and SQS, each down for its first calls. They record their calls in order."""
 
     away: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Outside:
 
     async def infer(self, request: InferenceRequest, inputs: Sequence[InferInput], message_id: str) -> InferResult:
         self._ask("infer")
-        for _ in range(10):  # others take their turn
+        for _ in range(10):  # let others run
             await asyncio.sleep(0)
         self.held -= sum(self.sizes.get(one.name(), 0) for one in inputs)
         response = service_pb2.ModelInferResponse(model_name="echo", model_version="1")
@@ -97,7 +97,7 @@ def message(body: dict[str, Any], receives: int = 1) -> Message:
 
 
 def of_objects(*names: str) -> dict[str, Any]:
-    """The body of a message with an input for each object of `Outside.sizes`."""
+    """Return a message body with an input for each object of `Outside.sizes`."""
     tensors = [
         {"name": name, "datatype": "UINT8", "shape": [SIZES[name]], "source": f"s3://bucket/inputs/{name}"} for name in names
     ]
@@ -107,7 +107,7 @@ def of_objects(*names: str) -> dict[str, Any]:
 def process(
     outside: Outside, received: Message, *, patience: float = 60.0, stopping: bool = False, input_mib: int = 64
 ) -> Outcome:
-    """Return what becomes of the message, with so many seconds of patience."""
+    """Return the message's outcome, with this many seconds of patience."""
     settings = WorkerSettings(
         queue_url="https://q/1/requests",
         bucket="bucket",

@@ -1,4 +1,4 @@
-"""The end of a message whose object S3 does not give: an outage, an attempt, or the end of its attempts."""
+"""The outcome of a message whose object S3 does not return: an outage, a failed attempt, or the last attempt."""
 
 from __future__ import annotations
 

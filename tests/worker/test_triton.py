@@ -1,4 +1,4 @@
-"""Which service the worker asks for a model, and the next one where that one has it not."""
+"""The worker's choice of service for a model, and the next one if it lacks the model."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ A, B, ELSE = "dns:///a:8001", "dns:///b:8001", "dns:///else:8001"
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, model: str, answers: dict[str, str]) -> list[str]:
-    """The services that are asked for a model, of which each has an answer: a status, or "" for a result."""
+    """Return the services called for a model; each has a status as its answer, or "" for a result."""
     found: list[str] = []
 
     class Client:
@@ -70,7 +70,7 @@ def test_the_next_service_is_asked_only_where_the_one_before_has_not_the_model(
 
 
 def _answered(size: int) -> Any:
-    """Ask a server whose answer has `size` bytes as a message."""
+    """Call a server whose answer has `size` bytes as a message."""
 
     class Server(service_pb2_grpc.GRPCInferenceServiceServicer):
         async def ModelInfer(self, request: Any, context: Any) -> Any:

@@ -1,1 +1,1 @@
-"""The fake AWS account's provider side: one table of handlers that speak boto3 to moto."""
+"""Table of the resource handlers that send the provider's calls to moto, the fake AWS account."""

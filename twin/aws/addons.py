@@ -1,4 +1,4 @@
-"""EKS add-ons: rows that need nodes, and that a fault leaves degraded."""
+"""EKS add-ons: some need nodes, and a fault can leave one degraded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NEEDS_NODES = frozenset(
         "metrics-server",
     }
 )
-"""Deployments, which stay DEGRADED without a node: https://github.com/pulumi/pulumi-eks/issues/1819."""
+"""These run as Deployments and stay DEGRADED without a node: https://github.com/pulumi/pulumi-eks/issues/1819."""
 
 
 class Addon(Recorded):
-    """An add-on whose record moto describes (moto_eks.py)."""
+    """An add-on; moto describes its record (moto_eks.py)."""
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         name, cluster = inputs["addonName"], inputs["clusterName"]
@@ -44,5 +44,5 @@ class Addon(Recorded):
         return id, outputs
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
-        # Of one that was half created, only the record has the computed values.
+        # For a half-created add-on, only the record has the computed values.
         return super().update(clients, id, {**(self.read(clients, id, old) or {}), **old}, new)

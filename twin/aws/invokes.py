@@ -1,4 +1,4 @@
-"""The functions (data sources) that the program calls, by which it also reads an existing VPC and cluster."""
+"""Functions (data sources) of the program, including those that read an existing VPC and cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twin.aws.base.handler import Invoke, Values
 from twin.aws.base.lookup import or_none
 from twin.aws.eks import lookup
 
-# What a route may lead to, as EC2 and as the provider calls it.
+# Route targets, in EC2's and the provider's spelling.
 _TARGETS = {
     "CarrierGatewayId": "carrierGatewayId",
     "CoreNetworkArn": "coreNetworkArn",
@@ -124,7 +124,7 @@ def _role(clients: Clients, arguments: Values) -> Values:
 
 
 def _policy(clients: Clients, arguments: Values) -> Values:
-    """Answer ``aws.iam.get_policy`` by ARN; where there is none, with the official provider's words."""
+    """Answer ``aws.iam.get_policy`` by ARN; if none exists, raise the official provider's error."""
     arn, iam = arguments["arn"], clients("iam")
     answer = or_none(iam.get_policy, PolicyArn=arn)
     if answer is None:
@@ -150,7 +150,7 @@ _ZONES_OF_NETWORK_LOAD_BALANCERS = {
     "us-east-2": "ZLMOA37VPKANP",
     "us-west-2": "Z18D5FSROUN65G",
 }
-"""https://docs.aws.amazon.com/general/latest/gr/elb.html; of other regions the twin makes one up."""
+"""https://docs.aws.amazon.com/general/latest/gr/elb.html; for other regions the twin invents one."""
 
 
 def _hosted_zone_id(clients: Clients, arguments: Values) -> Values:
@@ -208,14 +208,14 @@ def _subnet(clients: Clients, arguments: Values) -> Values:
 
 
 def _route_tables(clients: Clients, arguments: Values) -> Values:
-    """Answer ``aws.ec2.get_route_tables``: the ids of a VPC's."""
+    """Answer ``aws.ec2.get_route_tables``: the ids of a VPC's route tables."""
     of_it = [{"Name": "vpc-id", "Values": [arguments["vpcId"]]}]
     found = clients("ec2").describe_route_tables(Filters=of_it)["RouteTables"]
     return {**arguments, "id": clients.region, "ids": [table["RouteTableId"] for table in found]}
 
 
 def _route_table(clients: Clients, arguments: Values) -> Values:
-    """Answer ``aws.ec2.get_route_table`` by id. Absent targets of a route are empty text, as in the provider."""
+    """Answer ``aws.ec2.get_route_table`` by id. Absent targets of a route are empty strings, as in the provider."""
     table = clients("ec2").describe_route_tables(RouteTableIds=[arguments["routeTableId"]])["RouteTables"][0]
     routes = [
         {
@@ -259,7 +259,7 @@ def _clusters(clients: Clients, _: Values) -> Values:
 
 
 def _cluster(clients: Clients, arguments: Values) -> Values:
-    """Answer ``aws.eks.get_cluster``; what moto drops comes from the twin's own record of the cluster."""
+    """Answer ``aws.eks.get_cluster``, with the twin's own record for values that moto drops."""
     name = arguments["name"]
     found, kept = lookup.require_cluster(clients, name, "aws.eks.getCluster"), lookup.record(clients, name)
     vpc: dict[str, Any] = found["resourcesVpcConfig"]
@@ -288,7 +288,7 @@ def _open_id_connect_provider(clients: Clients, arguments: Values) -> Values:
 
 
 def _filters(arguments: Values) -> list[dict[str, object]]:
-    """Return the filters as EC2 takes them."""
+    """Convert the filters to EC2's form."""
     return [{"Name": item["name"], "Values": item["values"]} for item in arguments.get("filters") or ()]
 
 
@@ -313,14 +313,14 @@ _FUNCTIONS: dict[str, tuple[Invoke, AbstractSet[str]]] = {
     "aws:index/getRegion:getRegion": (_region, frozenset()),
     "aws:lb/getHostedZoneId:getHostedZoneId": (_hosted_zone_id, {"loadBalancerType"}),
 }
-"""Functions, with the arguments that they look at."""
+"""Functions, with their supported arguments."""
 
 
 def _strict(token: str) -> Invoke:
     function, arguments = _FUNCTIONS[token]
 
     def invoke(clients: Clients, values: Values) -> Values:
-        """Answer a call. Raises InvalidInputs for arguments that the function does not look at."""
+        """Answer a call. Raises InvalidInputs for unsupported arguments."""
         unknown = sorted(values.keys() - arguments)
         if unknown:
             reason = "the twin does not implement this argument: extend twin/aws/invokes.py"

@@ -79,7 +79,7 @@ class LogGroup(Handler):
         records.delete(clients, records.path("logs", id))
 
     def _change_key(self, clients: Clients, id: str, key_id: str | None) -> None:
-        """Note another key, or none: moto has neither AssociateKmsKey nor DisassociateKmsKey."""
+        """Record a new key or its removal: moto has neither AssociateKmsKey nor DisassociateKmsKey."""
         if key_id is not None:
             self._require_usable_key(clients, key_id, id)
         records.put(clients, records.path("logs", id), {"kmsKeyId": key_id})

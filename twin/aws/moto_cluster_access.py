@@ -1,8 +1,8 @@
-"""Make moto's EKS and STS lead to the twin's API server.
+"""Connect moto's EKS and STS to the twin's API server.
 
-A cluster has the address and the authority of that server, so that the kubeconfig of `aws eks update-kubeconfig` works.
-AssumeRole refuses a role that does not exist. GetCallerIdentity calls the twin's own credentials a user of IAM: moto's
-default is in a form that no identity of AWS has. The API server's webhooks are served (access/webhooks.py).
+A cluster has this server's address and certificate authority, so the kubeconfig of `aws eks update-kubeconfig` works.
+AssumeRole refuses a role that does not exist. GetCallerIdentity returns an IAM user for the twin's own credentials, because
+moto's default ARN has a form that no AWS identity has. Moto also serves the API server's webhooks (access/webhooks.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _get_caller_identity = STSBackend.get_caller_identity
 
 
 def install() -> None:
-    """Have this process's moto do so."""
+    """Patch the moto of this process."""
     account = os.environ.get("MOTO_ACCOUNT_ID", DEFAULT_ACCOUNT_ID)
     EKSBackend.create_cluster = create_cluster  # type: ignore[method-assign,assignment]
     TokenResponse.assume_role = assume_role  # type: ignore[method-assign,assignment]
@@ -43,7 +43,7 @@ def install() -> None:
 
 
 def create_cluster(backend: EKSBackend, *arguments: Any, **named: Any) -> Cluster:
-    """Create a cluster whose API server is the twin's, once the twin has chosen that server's address."""
+    """Create a cluster with the twin's API server, after the twin has chosen that server's address."""
     cluster = _create_cluster(backend, *arguments, **named)
     home = TwinHome(Path(os.environ["TWIN_HOME"]))
     server = home.load_endpoints().api_server_url
@@ -54,7 +54,7 @@ def create_cluster(backend: EKSBackend, *arguments: Any, **named: Any) -> Cluste
 
 
 def assume_role(response: TokenResponse) -> ActionResult:
-    """Return credentials of a role that exists. AWS answers AccessDenied for the others."""
+    """Return credentials of an existing role. AWS answers AccessDenied for others."""
     role = response._get_param("RoleArn")
     try:
         iam_backends[response.current_account][response.partition].get_role_by_arn(role)
@@ -65,6 +65,6 @@ def assume_role(response: TokenResponse) -> ActionResult:
 
 
 def get_caller_identity(backend: STSBackend, access_key_id: str, region: str) -> tuple[str, str, str]:
-    """Return id, ARN and account of whoever has the access key."""
+    """Return id, ARN and account of the access key's owner."""
     id, arn, account = _get_caller_identity(backend, access_key_id, region)
     return id, arn.replace(f":sts::{account}:user/", f":iam::{account}:user/"), account

@@ -1,9 +1,9 @@
-"""Add to moto's EKS what fails after it has begun: node groups without capacity, and add-ons that stay degraded.
+"""Add late EKS failures to moto: node groups without capacity, and add-ons that stay degraded.
 
-EKS answers `CreateNodegroup` at once and finds out later. A group without capacity is `CREATING`, with no issue in its
-health; only its Auto Scaling group's activities name the cause. Then it is `CREATE_FAILED` for good, and refuses updates.
-On AWS that takes some 40 minutes, here `FAILS_AFTER_SECONDS`. An add-on's record is the twin's (eks/addons.py); it is
-`DEGRADED` while its name is among `DEGRADED_ADD_ONS`, and heals by itself.
+EKS answers `CreateNodegroup` at once and fails later. A group without capacity is `CREATING`, with no issue in its health;
+only its Auto Scaling group's activities name the cause. Then it is `CREATE_FAILED` permanently and refuses updates. On AWS
+that takes about 40 minutes, here `FAILS_AFTER_SECONDS`. An add-on's record is the twin's (eks/addons.py). The add-on is
+`DEGRADED` while its name is in `DEGRADED_ADD_ONS`, and then recovers by itself.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _update = EKSBackend.update_nodegroup_config
 
 
 def install() -> None:
-    """Have this process's moto answer so."""
+    """Patch the moto of this process."""
     EKSBackend.create_nodegroup = create_nodegroup  # type: ignore[method-assign,assignment]
     EKSBackend.describe_nodegroup = describe_nodegroup  # type: ignore[method-assign,assignment]
     EKSBackend.update_nodegroup_config = update_nodegroup_config  # type: ignore[method-assign,assignment]
@@ -58,7 +58,7 @@ def install() -> None:
 
 
 def create_nodegroup(backend: EKSBackend, *arguments: Any, **named: Any) -> Nodegroup:
-    """Create a group; one that wants a machine, and of whose types there is none, begins to fail."""
+    """Create a group; it starts to fail if it needs an instance and its types have no capacity."""
     group = _create(backend, *arguments, **named)
     missing = faults.listed(_parameter(backend, faults.WITHOUT_CAPACITY))
     subnets = ec2_backends[backend.account_id][backend.region_name].describe_subnets(subnet_ids=group.subnets)
@@ -74,7 +74,7 @@ def create_nodegroup(backend: EKSBackend, *arguments: Any, **named: Any) -> Node
 
 
 def describe_nodegroup(backend: EKSBackend, cluster_name: str, nodegroup_name: str) -> Nodegroup:
-    """Describe a group as it is by now."""
+    """Describe the current state of a group."""
     group = _describe(backend, cluster_name, nodegroup_name)
     if group.status == "CREATING" and utcnow() - group.created_at > timedelta(seconds=FAILS_AFTER_SECONDS):
         group.status = "CREATE_FAILED"
@@ -91,7 +91,7 @@ def update_nodegroup_config(backend: EKSBackend, cluster_name: str, nodegroup_na
 
 
 def describe_scaling_activities(response: AutoScalingResponse) -> ActionResult:
-    """Return the launch that failed, for the Auto Scaling group of a node group without capacity."""
+    """Return the failed launch for the Auto Scaling group of a node group without capacity."""
     name = response._get_param("AutoScalingGroupName")
     clusters = eks_backends[response.current_account][response.region].clusters.values()
     failing = [group for cluster in clusters for group in cluster.nodegroups.values() if _failure(group)]
@@ -106,7 +106,7 @@ def list_addons(response: EKSResponse) -> ActionResult:
 
 
 def describe_addon(response: EKSResponse) -> ActionResult:
-    """Return an add-on, healthy or not."""
+    """Return an add-on with its health."""
     cluster, name = response._get_param("name"), response._get_param("addonName")
     response.eks_backend.describe_cluster(cluster)
     record = _add_ons(response, cluster).get(name)

@@ -1,4 +1,4 @@
-"""Let moto return and enforce the encryption types that a bucket blocks.
+"""Make moto return and enforce a bucket's blocked encryption types.
 
 moto 5.2 stores `BlockedEncryptionTypes` of PutBucketEncryption, omits it from GetBucketEncryption, and accepts each upload.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/blocking-unblocking-s3-c-encryption-gpb.html
@@ -18,13 +18,13 @@ _put_object = S3Response.put_object
 
 
 def install() -> None:
-    """Change the moto of this process."""
+    """Patch the moto of this process."""
     S3Response.get_bucket_encryption = get_bucket_encryption  # type: ignore[method-assign,assignment]
     S3Response.put_object = put_object  # type: ignore[method-assign,assignment]
 
 
 def get_bucket_encryption(response: S3Response) -> Any:
-    """Return the bucket's rule, with the types that it blocks."""
+    """Return the bucket's rule with its blocked encryption types."""
     response.data["Action"] = "GetBucketEncryption"
     encryption = response.backend.get_bucket_encryption(response.bucket_name)
     if not encryption:
@@ -40,7 +40,7 @@ def get_bucket_encryption(response: S3Response) -> Any:
 
 
 def put_object(response: S3Response) -> Any:
-    """Store an object, unless it comes with a customer's key and the bucket blocks SSE-C."""
+    """Store an object, but refuse a customer's key if the bucket blocks SSE-C."""
     if _CUSTOMER_KEY in response.headers:
         encryption = response.backend.get_bucket_encryption(response.bucket_name)
         if encryption and "SSE-C" in _blocked(encryption["Rule"]):

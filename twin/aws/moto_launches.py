@@ -1,6 +1,6 @@
-"""Add to moto what Karpenter starts machines by: the images of EKS, and instance types that EC2 has none of.
+"""Add to moto what Karpenter needs for launches: EKS images, and instance types without capacity.
 
-A fleet gets none of the types that `WITHOUT_CAPACITY` names (faults.py).
+A fleet gets none of the types in `WITHOUT_CAPACITY` (faults.py).
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from twin.aws.base import moto_records
 from twin.aws.faults import WITHOUT_CAPACITY
 
 _NO_CAPACITY = "We currently do not have sufficient {type} capacity in the Availability Zone you requested."
-# https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html; NVIDIA and Neuron images are for x86_64 here.
+# https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html; here NVIDIA and Neuron images are x86_64 only.
 _EKS_IMAGE = re.compile(
     r"/aws/service/eks/optimized-ami/(?P<minor>1\.\d+)/amazon-linux-2023/(?P<architecture>x86_64|arm64)/"
     r"(?P<variant>standard|nvidia|neuron)/(?P<name>amazon-eks-node-al2023-[\w.-]+-v\d{8}|recommended)/image_id"
 )
 _AMAZON = "602401143452"
-"""The account of EKS's images."""
+"""The account that owns EKS's images."""
 _get_parameter = SimpleSystemManagerBackend.get_parameter
 _create_fleet = Fleets.create_fleet
 _terminate = Instance.terminate
 
 
 def install() -> None:
-    """Have this process's moto answer so."""
+    """Patch the moto of this process."""
     SimpleSystemManagerBackend.get_parameter = get_parameter  # type: ignore[method-assign,assignment]
     Fleets.create_fleet = create_fleet  # type: ignore[method-assign,assignment]
     Instance.terminate = terminate  # type: ignore[method-assign,assignment]
 
 
 def terminate(instance: Instance) -> InstanceState:
-    """End an instance, and its first interface with it, as EC2 does by default: moto would keep it in the subnet."""
+    """Terminate an instance and, as EC2 does by default, its first interface, which moto would leave in the subnet."""
     instance.nics[0].delete_on_termination = True
     return _terminate(instance)
 
 
 def get_parameter(backend: SimpleSystemManagerBackend, name: str) -> Parameter | None:
-    """Return a parameter; that of an image of EKS is there, and the image with it, as soon as somebody asks for it."""
+    """Return a parameter. The parameter of an EKS image, and the image itself, are created at the first request."""
     found = _EKS_IMAGE.fullmatch(name)
     if found is None or (found["architecture"], found["variant"]) == ("arm64", "neuron"):
         return _get_parameter(backend, name)
@@ -62,10 +62,9 @@ def get_parameter(backend: SimpleSystemManagerBackend, name: str) -> Parameter |
 
 
 def create_fleet(response: Fleets) -> ActionResult:
-    """Make a fleet of what there is, and name what there is not, as EC2 does for an instant fleet: it makes no error of it.
+    """Create a fleet from available types, and list the unavailable ones, as EC2 does for an instant fleet without an error.
 
-    Instances have the security groups of their launch template, and the tags that EC2 itself gives them: of which fleet and
-    template they are.
+    Instances get the security groups of their launch template, and EC2's own tags with their fleet and template.
     """
     missing = _missing(response)
     configs = response._get_param("LaunchTemplateConfigs", [])

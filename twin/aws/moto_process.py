@@ -1,17 +1,18 @@
-"""moto's server with three corrections, blocked encryption (moto_encryption.py), machine starts (moto_launches.py),
-access to clusters (moto_cluster_access.py) and late failures of EKS (moto_eks.py).
+"""Run moto's server with three corrections and four extensions.
 
-A policy statement whose conditions it cannot judge says nothing. moto 5.2 hands no request values to a bucket policy's
-conditions and then counts them as met, so a policy that denies plain HTTP, or another encryption key, denies every request.
-The twin's S3 speaks plain HTTP on loopback, and nothing else. That the policy is there, and what it says, the component
-tests assert.
+The extensions are blocked encryption (moto_encryption.py), instance launches (moto_launches.py), cluster access
+(moto_cluster_access.py) and late EKS failures (moto_eks.py).
 
-A deletion from a queue touches nothing else. moto 5.2 deletes a message by putting a filtered copy of the queue's list in
-its place, while other threads change the list: a message that arrives meanwhile is lost, and one that was deleted is there
-again. SQS loses nothing.
+A policy statement is ignored if moto cannot evaluate its conditions. moto 5.2 passes no request values to a bucket policy's
+conditions and then counts them as met. So a policy that denies plain HTTP, or another encryption key, denies every request.
+The twin's S3 speaks only plain HTTP on loopback. The component tests assert the policy and its content.
 
-A conditional write looks and writes in one step. moto 5.2 looks at the object first and writes then: of two writers that may
-only create it, both succeed. In S3 one does.
+A deletion from a queue changes only that message. moto 5.2 deletes a message by replacing the queue's list with a filtered
+copy, while other threads change the list. A message that arrives meanwhile is lost, and a deleted message can return. SQS
+loses no message.
+
+A conditional write checks and writes in one step. moto 5.2 checks the object first and writes then, so two writers that may
+only create it both succeed. In S3 only one does.
 """
 
 import threading

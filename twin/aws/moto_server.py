@@ -1,7 +1,7 @@
 """AWS on this machine: one `moto` server on loopback.
 
-moto keeps everything in memory, so a restarted server is an empty AWS account, while Pulumi's state still names resources
-that are gone. A marker in the server tells a known one from a fresh one.
+moto keeps everything in memory, so a restarted server is an empty AWS account, while Pulumi's state still names lost
+resources. A marker in the server distinguishes a known server from a fresh one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twin.host.processes import Service
 
 NAME = "moto"
 MARKER = "/twin/id"
-"""SSM parameter that only a server has which this twin has seen before."""
+"""SSM parameter that only a server known to this twin has."""
 MARKER_REGION = "us-east-1"
 _START_SECONDS = 60.0
 _STOP_ORDER = 5
@@ -29,10 +29,10 @@ _SSM_AUTHORIZATION = (
 
 
 def ensure(home: TwinHome, progress: Callable[[str], None], account: str | None = None) -> bool:
-    """Make the moto server run; say whether it is a fresh one, which knows nothing of what was created before.
+    """Start the moto server if needed; return whether it is fresh and has lost all resources.
 
-    It stays fresh until `acknowledge`, so that a command that is killed before it has dealt with the loss leaves it to the
-    next one. Writes the URL into the endpoints. A server that is started is the AWS of `account`, else moto's own
+    It stays fresh until `acknowledge`, so a command that is killed before it handles the loss leaves it to the next one.
+    Writes the URL into the endpoints. A started server is the AWS of `account`, by default moto's own
     (https://docs.getmoto.org/en/latest/docs/multi_account.html). Raises ProcessFailed or DeadlinePassed.
     """
     port = ports.keep(home, NAME, held=processes.find(home, NAME) is not None)
@@ -43,7 +43,7 @@ def ensure(home: TwinHome, progress: Callable[[str], None], account: str | None 
         "TMPDIR": str(home.cache),
         "PYTHONPATH": str(REPOSITORY),
         "TWIN_HOME": str(home.path),
-        # `arn:aws:iam::aws:policy/…` exists only when asked for; the roles of EKS attach them.
+        # `arn:aws:iam::aws:policy/…` exists only with this setting; EKS roles attach these policies.
         "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
         **({"MOTO_ACCOUNT_ID": account} if account is not None else {}),
     }
@@ -65,10 +65,10 @@ def ensure(home: TwinHome, progress: Callable[[str], None], account: str | None 
 
 
 def acknowledge(home: TwinHome) -> None:
-    """Mark the running server as known: an `up` has made in it whatever Pulumi's state says there is, and the models.
+    """Mark the server as known, after an `up` has created all resources of Pulumi's state, and the models.
 
-    Until then the agent adds nodes but removes none (twin/cluster/nodes.py): an AWS that has lost its memory must not
-    drain the pods that still run.
+    Until then the agent adds nodes but removes none (twin/cluster/nodes.py): an AWS that lost its memory must not drain pods
+    that still run.
     """
     with httpx.Client(base_url=home.load_endpoints().aws_url or "", timeout=_START_SECONDS, trust_env=False) as client:
         _ssm(

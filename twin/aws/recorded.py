@@ -1,7 +1,7 @@
-"""The generic handler of the types that only have to exist: each resource is a record (base/records.py) of its outputs.
+"""Generic handler of record-only types: each resource is a record (base/records.py) of its outputs.
 
-A row of rows.py says everything about a type. The provider's schema decides which inputs it has, botocore's model which
-values AWS takes for them.
+A row of rows.py describes a type completely. The provider's schema decides which inputs it has, and botocore's model decides
+which values AWS accepts.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from twin.aws.sqs import queue
 
 @dataclass(frozen=True)
 class Row:
-    """A type. Texts with `{…}` are filled from the inputs, from `outputs` before them, and from `_places`."""
+    """A type. Texts with `{…}` are filled from the inputs, from earlier `outputs`, and from `_places`."""
 
     token: str
     model: str
-    """The operation of botocore that judges the values, like `sqs.CreateQueue`, or a member of its input."""
+    """The botocore operation that validates the values, such as `sqs.CreateQueue`, or a member of its input."""
     id: str
     outputs: Mapping[str, Any] = field(default_factory=dict)
-    """Computed outputs in the order in which they are filled."""
+    """Computed outputs, filled in this order."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     replace_on: frozenset[str] = frozenset()
     unordered: frozenset[str] = frozenset()
@@ -41,21 +41,23 @@ class Row:
     name: str | None = None
     """The input with the physical name."""
     members: Mapping[str, str] = field(default_factory=dict)
-    """Inputs that botocore's model spells with other words."""
+    """Inputs whose names differ in botocore's model."""
     references: Mapping[str, str] = field(default_factory=dict)
-    """Inputs that name something, by path, and its kind: see `_require`. A type of this table has `TOKEN OUTPUT`."""
+    """Inputs that name other resources, by path, with their kind: see `_require`. For a type of this table, `TOKEN OUTPUT`.
+    """
     exists: str = ""
-    """The error of `model`'s operation for a second one of this id, with its text; without it AWS overwrites the first."""
+    """Error of `model`'s operation, with its text, for a second resource with this id; without it AWS overwrites the first.
+    """
     record: tuple[str, ...] = ()
-    """The path of the record; by default type and id."""
+    """The record's path; by default type and id."""
     parts: tuple[str, ...] = ()
-    """The folder of the records that end with it."""
+    """The folder of records that are deleted with this one."""
     grows: str = ""
-    """A number that grows in place; a smaller one replaces the resource."""
+    """A number that can grow in place; a smaller value replaces the resource."""
 
 
 class Recorded(Handler):
-    """A type by its row."""
+    """Handler of a type, by its row."""
 
     def __init__(self, row: Row) -> None:
         self.row = row
@@ -65,7 +67,7 @@ class Recorded(Handler):
 
     @property
     def inputs(self) -> frozenset[str]:  # type: ignore[override]
-        """Return every input of the provider's schema: a record keeps all."""
+        """Return all inputs of the provider's schema: a record holds all of them."""
         return schema.input_names(self.token)
 
     def diff(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
@@ -106,7 +108,7 @@ class Recorded(Handler):
                 records.delete(clients, name)
 
     def record_name(self, id: str, outputs: Values) -> str:
-        """Return where the record is kept."""
+        """Return the record's name."""
         row = self.row
         parts = _filled(row.record, {**outputs, "id": id}) if row.record else ["aws", *row.token.split(":")[1:], id]
         return records.path(*parts)
@@ -119,7 +121,7 @@ class Recorded(Handler):
 
 
 def _places(clients: Clients) -> Values:
-    """Return account, region and partition, the time, and random digits like AWS's, for the texts of a row."""
+    """Return account, region, partition, time and AWS-like random digits, for the texts of a row."""
     random = uuid.uuid4()
     return {
         "account": clients.account_id,
@@ -141,7 +143,7 @@ def _filled(text: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _at(value: Any, path: list[str]) -> Iterator[Any]:
-    """Yield the values at the path; of a list, the values of all items."""
+    """Yield the values at the path; for a list, the values of all items."""
     if isinstance(value, list):
         for item in value:
             yield from _at(item, path)
@@ -152,7 +154,7 @@ def _at(value: Any, path: list[str]) -> Iterator[Any]:
 
 
 def _require(clients: Clients, kind: str, value: str, inputs: Values, where: str) -> None:
-    """Raise HandlerError for a value of an input that names no existing resource, as AWS does for an unknown id."""
+    """Raise HandlerError if an input names no existing resource, as AWS does for an unknown id."""
     name, _, detail = kind.partition(":")
     if name == "role":
         trust.require_role(clients, value, where, service=detail or None)
@@ -175,7 +177,7 @@ def _require_output(clients: Clients, detail: str, value: str, where: str) -> No
 
 
 def _topic(clients: Clients, arn: str, _: Values) -> bool:
-    """Look for topics of this account; a topic of another account, an e-mail address and other actions pass."""
+    """Check topics of this account; accept topics of other accounts, e-mail addresses and other actions."""
     own = f":sns:{clients.region}:{clients.account_id}:" in arn
     return not own or or_none(clients("sns").get_topic_attributes, TopicArn=arn) is not None
 
@@ -193,7 +195,7 @@ def _log_group(clients: Clients, arn: str, _: Values) -> bool:
 
 
 def _cluster_with_entries(clients: Clients, name: str, _: Values) -> bool:
-    """EKS: https://github.com/aws-ia/terraform-aws-eks-blueprints/issues/1877."""
+    """Require access entries, as EKS does: https://github.com/aws-ia/terraform-aws-eks-blueprints/issues/1877."""
     lookup.require_cluster(clients, name, "access entry")
     mode = lookup.record(clients, name).get("accessConfig", {}).get("authenticationMode", "CONFIG_MAP")
     if mode not in lookup.API_MODES:

@@ -1,6 +1,6 @@
-"""The types that only have to exist, one row each (recorded.py).
+"""Record-only types, one row each (recorded.py).
 
-`model` and `exists` are botocore's, `replace_on` is the official provider's `ForceNew`
+`model` and `exists` come from botocore, `replace_on` is the official provider's `ForceNew`
 (https://github.com/hashicorp/terraform-provider-aws/tree/main/internal/service).
 """
 
@@ -36,7 +36,7 @@ ROWS = (
         outputs={
             "arn": "arn:{partition}:acm:{region}:{account}:certificate/{uuid}",
             "domainValidationOptions": [
-                # AWS gives a domain of an account the same record each time.
+                # AWS always gives an account's domain the same record.
                 {
                     "domainName": "{domainName}",
                     "resourceRecordName": "_{account}.{domainName}.",

@@ -1,4 +1,4 @@
-"""The types and functions of the fake account: those that only have to exist (rows.py), and those that behave."""
+"""Table of the fake account's types and functions: record-only types (rows.py) and those with behavior."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ HANDLERS: dict[str, Handler] = {
 
 
 def handler(token: str) -> Handler:
-    """Return the handler of a type token; UnsupportedType names the file to extend."""
+    """Return the handler of a type token. Raises UnsupportedType, which names the file to extend."""
     try:
         return HANDLERS[token]
     except KeyError:
@@ -76,7 +76,7 @@ def handler(token: str) -> Handler:
 
 
 def invoke(token: str) -> Invoke:
-    """Return the implementation of a function token; UnsupportedType names the file to extend."""
+    """Return the implementation of a function token. Raises UnsupportedType, which names the file to extend."""
     try:
         return INVOKES[token]
     except KeyError:

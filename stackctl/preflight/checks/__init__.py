@@ -1,4 +1,4 @@
-"""The checks, in the order in which they are asked. Each module has one `check`, which yields findings."""
+"""The checks in their order of execution. Each module has one `check`, which yields findings."""
 
 from stackctl.preflight.checks import (
     account,

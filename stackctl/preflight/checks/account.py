@@ -1,4 +1,4 @@
-"""Is this the account that the stack means?"""
+"""Check that the credentials belong to the stack's account."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stackctl.preflight.checks.check import Finding, Subject, fail, ok, warn
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield the caller's account against `aws:allowedAccountIds` of the stack file."""
+    """Compare the caller's account with `aws:allowedAccountIds` of the stack file."""
     caller = subject.caller
     try:
         require_account(caller, subject.settings)

@@ -1,4 +1,4 @@
-"""Is the account on AWS's Paid plan? On the Free plan EC2 starts none of a stack's instance types."""
+"""Check for AWS's Paid plan: on the Free plan EC2 starts none of a stack's instance types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UPGRADE = (
 def check(subject: Subject) -> Iterator[Finding]:
     """Yield whether the account's plan lets EC2 start every instance type.
 
-    An account that is older than the plans (15 July 2025) has none.
+    Accounts older than the plans (15 July 2025) have no plan.
     """
     if subject.partition != "aws":
         yield ok(f"the partition {subject.partition} has no account plans")

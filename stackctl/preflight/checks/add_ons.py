@@ -1,4 +1,4 @@
-"""Does EKS offer the pinned add-on versions for the cluster's Kubernetes version?"""
+"""Check that EKS offers the pinned add-on versions for the cluster's Kubernetes version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield a finding for each add-on of the stack whose pin is missing, else one for all."""
+    """Yield a finding for each add-on without its pinned version, otherwise one for all."""
     kubernetes = subject.settings.cluster.version
     if subject.settings.cluster.existing is not None:
         yield ok("none are made: those of the cluster are its owner's")
@@ -31,7 +31,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def _offered(subject: Subject, addon: str, kubernetes: str) -> list[str]:
-    """Return versions of the add-on, as EKS orders them: the newest first."""
+    """Return the add-on's versions in EKS's order: newest first."""
     pages = (
         subject.readers("eks")
         .get_paginator("describe_addon_versions")

@@ -1,6 +1,6 @@
-"""Are the node images of the pinned release there, the plain one and NVIDIA's?
+"""Check that AWS publishes the plain and the NVIDIA node image of the pinned release.
 
-AWS publishes each release of the images as public SSM parameters; Karpenter finds them in the same place.
+AWS publishes each release of the images as public SSM parameters; Karpenter reads the same parameters.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _VARIANTS = ("standard", "nvidia")
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield a finding for each variant."""
+    """Yield a finding for each image variant."""
     kubernetes = subject.settings.cluster.version
     release = KUBERNETES[kubernetes].ami_release
     for variant in _VARIANTS if subject.settings.gpu.pools else ("standard",):
@@ -23,18 +23,18 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def image_parameter(kubernetes: str, release: str, variant: str) -> str:
-    """Return the SSM parameter with the image id of a release: `1.35.6-20260728` is in the name as `v20260728`."""
+    """Return the SSM parameter of a release's image id: the name has `1.35.6-20260728` as `v20260728`."""
     name = f"amazon-eks-node-al2023-x86_64-{variant}-{kubernetes}-v{release.rpartition('-')[2]}"
     return f"{_folder(kubernetes, variant)}/{name}/image_id"
 
 
 def image_id(subject: Subject, kubernetes: str, release: str, variant: str) -> str | None:
-    """Return the id of an image of a release in the stack's region, None without one."""
+    """Return the id of a release's image in the stack's region, or None."""
     return _parameter(subject, image_parameter(kubernetes, release, variant))
 
 
 def recommended_parameter(kubernetes: str, variant: str) -> str:
-    """Return the SSM parameter with the release that AWS recommends now."""
+    """Return the SSM parameter with AWS's currently recommended release."""
     return f"{_folder(kubernetes, variant)}/recommended/release_version"
 
 

@@ -1,4 +1,4 @@
-"""Who reaches the API server, and does this machine?"""
+"""Check who may reach the API server, and whether this machine does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stackctl.preflight.checks.check import Finding, Subject, ok, warn
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield who the stack file lets in; then, once there is a cluster, whether its API server answers this machine."""
+    """Yield the networks that the stack file allows, then whether an existing API server answers this machine."""
     settings = subject.settings
     cluster = settings.cluster
     who = f"reached by {', '.join(cluster.reached_by)}"

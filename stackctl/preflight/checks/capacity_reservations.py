@@ -1,4 +1,4 @@
-"""Can the pools that name a capacity reservation launch into it?"""
+"""Check that pools with a capacity reservation can launch into it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _pool(subject: Subject, pool: GpuPool) -> Finding:
 
 
 def judge(name: str, pool: GpuPool, reservation: Mapping[str, Any], subject: Subject) -> Finding:
-    """Return whether a reservation, as EC2 describes it, is what the pool wants."""
+    """Compare a reservation, as EC2 describes it, with the pool's requirements."""
     state, instance_type, zone = (reservation[key] for key in ("State", "InstanceType", "AvailabilityZone"))
     is_block = reservation.get("ReservationType") == "capacity-block"
     wanted = "capacity-block" if is_block else "reservation"
@@ -47,7 +47,7 @@ def judge(name: str, pool: GpuPool, reservation: Mapping[str, Any], subject: Sub
         return fail(f"{name} is {kind}", f"set the pool's capacity to {wanted}")
     if instance_type not in pool.instance_types:
         return fail(f"{name} is for {instance_type}", f"set the pool's instanceTypes to [{instance_type}]")
-    if zone not in (pool.zones or ()):  # settings make such a pool name its one zone, which the network lists
+    if zone not in (pool.zones or ()):  # the settings require one zone for such a pool, and the network lists it
         return fail(f"{name} is in {zone}, where the pool has no subnet", f"give the pool zones: [{zone}]")
     if state in ("scheduled", "pending", "payment-pending"):
         begins = f"{name} is {state} and begins {_when(reservation.get('StartDate'))}"
@@ -63,7 +63,7 @@ def judge(name: str, pool: GpuPool, reservation: Mapping[str, Any], subject: Sub
 
 
 def _room(name: str, pool: GpuPool, reservation: Mapping[str, Any], subject: Subject) -> Finding:
-    """Return whether others have left enough of it: what is free, and what the pool's own nodes have."""
+    """Check that the free capacity and the pool's own nodes cover the pool's size."""
     free, total = int(reservation.get("AvailableInstanceCount", 0)), int(reservation.get("TotalInstanceCount", 0))
     own = _own_nodes(pool, subject)
     ends = reservation.get("EndDate")

@@ -1,4 +1,4 @@
-"""Do the repositories answer from which a preview loads third-party charts?"""
+"""Check that the repositories of the third-party charts answer; a preview loads charts from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SERVED_BY = {"docker.io": "registry-1.docker.io"}
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Ask each repository for its index, and each registry whether it is one: nobody logs in, and no chart is loaded."""
+    """Request each repository's index, and each registry's API version check, without login and without loading a chart."""
     registry = subject.settings.charts.registry if subject.settings.charts is not None else None
     names: dict[str, list[str]] = {}
     for chart in subject.settings.installed_charts:
@@ -42,7 +42,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def address(source: str) -> str:
-    """Return what Helm asks of a chart repository, or of an OCI registry, before it loads a chart."""
+    """Return the URL that Helm requests from a chart repository or OCI registry before it loads a chart."""
     if not source.startswith("oci://"):
         return f"{source}/index.yaml"
     host = urlsplit(source).netloc
@@ -50,7 +50,7 @@ def address(source: str) -> str:
 
 
 def silence(url: str) -> str | None:
-    """Return why an address does not answer this machine as it should; None where it does."""
+    """Return why the URL does not answer this machine correctly, or None."""
     try:
         with client(timeout=_SECONDS, follow_redirects=True) as asked, asked.stream("GET", url) as answer:
             if not (answer.is_success or (answer.status_code == _LOGIN_WANTED and url.endswith("/v2/"))):

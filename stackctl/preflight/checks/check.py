@@ -1,4 +1,4 @@
-"""A check: the subject that it is given, its findings, and how a missing permission becomes one."""
+"""A check: its subject, its findings, and the finding for a missing permission."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stackctl.account.read_only import Readers, is_denied, one_line
 
 
 class Status(StrEnum):
-    """`unknown`: AWS did not tell, so that the check says nothing either way."""
+    """`unknown`: AWS gave no answer, so the check has no result."""
 
     OK = "ok"
     WARN = "warn"
@@ -25,7 +25,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence about the account, and one about what to do ("" where there is nothing to do)."""
+    """One sentence about the account, and one with the remedy ("" if none is needed)."""
 
     status: Status
     message: str
@@ -33,28 +33,28 @@ class Finding:
 
 
 def ok(message: str) -> Finding:
-    """Return the finding that something is as it has to be."""
+    """Return a finding without a problem."""
     return Finding(Status.OK, message)
 
 
 def warn(message: str, remedy: str) -> Finding:
-    """Return the finding that `pulumi up` works and something will not, later."""
+    """Return a warning: `pulumi up` works, but something will fail later."""
     return Finding(Status.WARN, message, remedy)
 
 
 def fail(message: str, remedy: str) -> Finding:
-    """Return the finding that `pulumi up` fails, or what it makes does not work."""
+    """Return a failure: `pulumi up` fails, or its resources do not work."""
     return Finding(Status.FAIL, message, remedy)
 
 
 def unknown(message: str, remedy: str = "") -> Finding:
-    """Return the finding that something could not be found out."""
+    """Return a finding for a check without a result."""
     return Finding(Status.UNKNOWN, message, remedy)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A stack, and the account that it would go to."""
+    """A stack, and its target account."""
 
     settings: Settings
     readers: Readers
@@ -62,7 +62,7 @@ class Subject:
 
     @property
     def owner(self) -> Ownership:
-        """Return how its own things are told from others'."""
+        """Return the rules that distinguish the stack's own resources from others."""
         return Ownership.of(self.settings)
 
     @property
@@ -73,14 +73,14 @@ class Subject:
 
 @dataclass(frozen=True)
 class Check:
-    """A question about the account. Its name stands in the table; `ask` answers with one finding or several."""
+    """A check of the account. The table shows its name; `ask` yields one or several findings."""
 
     name: str
     ask: Callable[[Subject], Iterable[Finding]]
 
 
 def findings(check: Check, subject: Subject) -> Iterator[Finding]:
-    """Yield what the check finds; where AWS does not answer, that. What was found before is kept."""
+    """Yield the check's findings. If AWS does not answer, keep the earlier findings and add one about it."""
     try:
         yield from check.ask(subject)
     except ClientError as error:
@@ -90,7 +90,7 @@ def findings(check: Check, subject: Subject) -> Iterator[Finding]:
 
 
 def unanswered(error: ClientError, readers: Readers) -> Finding:
-    """Return the finding of an operation that AWS refused."""
+    """Return the finding for an operation that AWS refused."""
     operation = error.operation_name
     actions = readers.actions_of(operation)
     if is_denied(error):

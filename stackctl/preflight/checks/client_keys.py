@@ -1,4 +1,4 @@
-"""Does each client of the gateway have keys?"""
+"""Check that each client of the gateway has keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield which clients have none: the gateway gets the keys of all clients, or no change of any. No key is read."""
+    """Yield the clients without keys: the gateway gets the keys of all clients, or no update at all. No key is read."""
     settings = subject.settings
     if settings.gateway is None or not settings.gateway.has_keys:
         yield ok("not needed: no client of the gateway has keys")

@@ -1,4 +1,4 @@
-"""Can the gateway have its name: a hosted zone for it that DNS asks, nobody else's record, and a certificate?"""
+"""Check the gateway's name: a hosted zone that DNS uses, no other owner's record, and a certificate."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stackctl.account.read_only import or_none
 from stackctl.preflight.checks.check import Finding, Subject, fail, ok, unknown, warn
 
 _AMAZON = ("amazon.com", "amazontrust.com", "awstrust.com", "amazonaws.com")
-"""Of a CAA record one of these lets ACM issue: https://docs.aws.amazon.com/acm/latest/userguide/setup-caa.html."""
+"""A CAA record with one of these lets ACM issue: https://docs.aws.amazon.com/acm/latest/userguide/setup-caa.html."""
 Records = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class _Zone:
-    """A hosted zone that `key` of gateway.domain names."""
+    """A hosted zone from `key` of gateway.domain."""
 
     key: str
     id: str
@@ -26,11 +26,11 @@ class _Zone:
     private: bool
     records: Records
     servers: frozenset[str]
-    """Route 53's name servers of the zone; a private one has none."""
+    """Route 53's name servers of the zone; empty for a private zone."""
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield what stands in the way of `gateway.domain`."""
+    """Yield the problems of `gateway.domain`."""
     gateway = subject.settings.gateway
     if gateway is None or gateway.domain is None:
         yield ok("not needed: the gateway has no domain")
@@ -57,7 +57,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def _zone(route53: Any, key: str, id: str, name: str) -> _Zone | Finding:
-    """Return the zone, or what is wrong with it."""
+    """Return the zone, or a finding with its problem."""
     found = or_none(lambda: route53.get_hosted_zone(Id=id), "NoSuchHostedZone")
     if found is None:
         return fail(
@@ -75,7 +75,7 @@ def _zone(route53: Any, key: str, id: str, name: str) -> _Zone | Finding:
 
 
 def _delegated(zone: _Zone) -> Iterator[Finding]:
-    """Yield what keeps DNS outside from asking a public zone: ACM would see no proof, and clients no name."""
+    """Yield why public DNS does not reach a public zone: ACM would see no proof, and clients could not resolve the name."""
     if zone.private or not zone.servers:
         return
     own = ", ".join(sorted(zone.servers))
@@ -131,7 +131,7 @@ def _certificate(gateway: Gateway, own: _Zone, proof: _Zone) -> Iterator[Finding
 
 
 def _nearest_caa(name: str, zone: str, records: Records) -> tuple[str, list[str]]:
-    """Return the nearest name at or above this one that has CAA records, which are those that count, and what they say.
+    """Return the nearest name at or above `name` that has CAA records, and their values; only these records count.
 
     https://www.rfc-editor.org/rfc/rfc8659#section-3
     """

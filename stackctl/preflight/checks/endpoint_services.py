@@ -1,4 +1,4 @@
-"""Does AWS offer each service of the stack's VPC endpoints, in every zone that the endpoint is in?"""
+"""Check that AWS offers each service of the stack's VPC endpoints in each zone of the endpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stackctl.preflight.checks.instance_offerings import stack_zones
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield a finding for each service that is missing, or missing in a zone."""
+    """Yield a finding for each service that is missing in the region or in a zone."""
     network, region = subject.settings.network, subject.settings.region
     if network.existing is not None:
         yield ok("the stack creates none: the VPC exists")
@@ -55,7 +55,7 @@ def _remedy(profile: str) -> str:
 def _offered(subject: Subject) -> dict[tuple[str, str], frozenset[str]]:
     """Return the zones of each service of the region, by name and kind.
 
-    All of them: for one unknown name in a list of names EC2 answers `InvalidServiceName` and nothing else.
+    It reads all services, because for one unknown name in a list EC2 answers only `InvalidServiceName`.
     """
     pages = subject.readers("ec2").get_paginator("describe_vpc_endpoint_services").paginate()
     return {

@@ -1,7 +1,7 @@
-"""Does the cluster that is there already do for the stack, and may the caller work in it?
+"""Check that an existing cluster meets the stack's requirements and that the caller has access.
 
-Version, access entries and OIDC provider by the same rules as the program (`spec.existing.cluster`). Add-ons are the
-owner's: EKS knows only those that it manages, so that one that it does not list may still run.
+Version, access entries and OIDC provider follow the program's rules (`spec.existing.cluster`). The owner is responsible for
+add-ons: EKS lists only managed add-ons, so an unlisted one may still run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stackctl.preflight.checks.check import Finding, Subject, fail, ok, warn
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield what is wrong with the cluster, with the caller's access to it, and with its add-ons."""
+    """Yield the problems of the cluster, of the caller's access to it, and of its add-ons."""
     existing = subject.settings.cluster.existing
     if existing is None:
         yield ok("the stack makes its own cluster")
@@ -45,7 +45,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def needed_add_ons(settings: Settings) -> dict[str, str]:
-    """Return the add-ons that the stack rests on, each with what fails without it."""
+    """Return the add-ons that the stack needs, each with the failure that its absence causes."""
     found = {
         "vpc-cni": "no pod gets an address",
         "coredns": "no pod finds another by its name",
@@ -63,7 +63,7 @@ def needed_add_ons(settings: Settings) -> dict[str, str]:
 
 
 def _has_pod_identity(settings: Settings) -> bool:
-    """Return whether a workload of the stack gets its role by Pod Identity: docs/decisions/pod-identity.md."""
+    """Return whether a workload gets its role by Pod Identity: docs/decisions/pod-identity.md."""
     monitoring, tracing = settings.monitoring, settings.tracing
     return (
         settings.node_autoscaler != "none"
@@ -79,7 +79,7 @@ def _described(subject: Subject, existing: ExistingCluster) -> dict[str, Any] | 
 
 
 def _facts(subject: Subject, existing: ExistingCluster, found: Mapping[str, Any]) -> ClusterFacts:
-    # Missing until EKS has made the cluster.
+    # Missing until EKS has created the cluster.
     issuer = found.get("identity", {}).get("oidc", {}).get("issuer", "").removeprefix("https://")
     return ClusterFacts(
         name=existing.name,
@@ -104,7 +104,7 @@ def _provider(subject: Subject, issuer: str) -> str | None:
 
 
 def _access(subject: Subject, cluster: ClusterFacts) -> Finding:
-    """Return whether the cluster has an entry of the caller. STS leaves out the path of a role: names are compared."""
+    """Return whether the cluster has an entry for the caller. Names are compared, because STS omits a role's path."""
     name = subject.caller.arn.split(":", maxsplit=5)[5].split("/")[1:][:1]
     pages = subject.readers("eks").get_paginator("list_access_entries").paginate(clusterName=cluster.name)
     principals = [principal for page in pages for principal in page["accessEntries"]]
@@ -136,8 +136,8 @@ def _add_ons(subject: Subject, cluster: str) -> Iterator[Finding]:
 
 
 def _prefixes(add_on: dict[str, Any], cluster: str) -> Finding:
-    """Return whether nodes take /28 blocks: with single addresses they have fewer pods than their kubelets are told."""
-    # JSON or YAML, as somebody has given it to EKS.
+    """Return whether nodes use /28 prefixes: with single addresses they run fewer pods than their kubelets allow."""
+    # JSON or YAML, as the user passed it to EKS.
     configured = yaml.safe_load(add_on.get("configurationValues") or "{}").get("env") or {}
     if str(configured.get("ENABLE_PREFIX_DELEGATION")).lower() == "true":
         return ok(f"vpc-cni of {cluster}: prefix delegation is on")

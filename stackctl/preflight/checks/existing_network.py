@@ -1,4 +1,4 @@
-"""Does the VPC that is there already do for the stack? By the same rules as the program (`spec.existing.network`)."""
+"""Check that an existing VPC meets the stack's requirements, by the program's rules (`spec.existing.network`)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _TARGETS = (
     "LocalGatewayId",
     "CarrierGatewayId",
 )
-"""The keys of what a route may lead to: EC2 gives one of them."""
+"""The keys of a route's target: EC2 returns one of them."""
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield what is wrong with it, else that it does."""
+    """Yield the VPC's problems, or one finding that it meets the requirements."""
     existing = subject.settings.network.existing
     if existing is None:
         yield ok("the stack makes its own VPC")
@@ -79,7 +79,7 @@ def _attribute(ec2: Any, vpc_id: str, name: str) -> bool:
 
 
 def _default_routes(ec2: Any, vpc_id: str) -> Mapping[str, str | None]:
-    """Return the target of each subnet's default route; below "" that of subnets without a table of their own."""
+    """Return the target of each subnet's default route; key "" is for subnets without their own table."""
     found: dict[str, str | None] = {}
     of_it = [{"Name": "vpc-id", "Values": [vpc_id]}]
     for page in ec2.get_paginator("describe_route_tables").paginate(Filters=of_it):
@@ -88,14 +88,14 @@ def _default_routes(ec2: Any, vpc_id: str) -> Mapping[str, str | None]:
                 (
                     route
                     for route in table["Routes"]
-                    # A blackhole leads to what somebody has deleted, and so nowhere.
+                    # A blackhole route has a deleted target, so it leads to no network.
                     if route.get("DestinationCidrBlock") == _ANYWHERE and route.get("State") != "blackhole"
                 ),
                 {},
             )
             target = next((default[key] for key in _TARGETS if default.get(key)), None)
             for association in table["Associations"]:
-                if association.get("Main") or association.get("SubnetId"):  # else it is a gateway's, for what comes in by it
+                if association.get("Main") or association.get("SubnetId"):  # else a gateway's, for ingress
                     found["" if association.get("Main") else association["SubnetId"]] = target
     return found
 

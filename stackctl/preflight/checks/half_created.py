@@ -1,4 +1,4 @@
-"""Did AWS create every node group and add-on of the stack that an earlier `pulumi up` asked for?"""
+"""Check that AWS created every node group and add-on that an earlier `pulumi up` requested."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stackctl.preflight.checks.check import Finding, Subject, fail, ok, unknown,
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield a finding for each that is not healthy, else one for all."""
+    """Yield a finding for each unhealthy one, otherwise one for all."""
     try:
         found = ailments(subject.readers, subject.settings)
     except PulumiUnusable as unreadable:

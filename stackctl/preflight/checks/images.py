@@ -1,4 +1,4 @@
-"""Are the container images in ECR, by the digests that the stack file pins?"""
+"""Check that ECR has the container images with the digests in the stack file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ECR = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazo
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Triton's image, and those of the worker and modelctl for each part of the stack that runs them."""
+    """Check Triton's image, and the worker and modelctl images for each part of the stack that runs them."""
     triton, worker, models = subject.settings.triton, subject.settings.worker, subject.settings.models
     monitoring = subject.settings.monitoring
     example = triton.image.endswith(example_digest(triton.version))

@@ -1,4 +1,4 @@
-"""Are the instance types to be had in the zones of the stack? By the same rules as the program (`spec.zones`)."""
+"""Check that the stack's zones offer its instance types, by the program's rules (`spec.zones`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield the zones that the stack would span, or what is missing where."""
+    """Yield the zones of the stack, or the missing types with their zones."""
     try:
         zones, offering = stack_zones(subject)
     except SettingsError as error:
@@ -24,7 +24,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def stack_zones(subject: Subject) -> tuple[tuple[str, ...], Offering]:
-    """Return the zones that the stack's nodes would be in, and what EC2 offers. Raises SettingsError."""
+    """Return the zones of the stack's nodes, and EC2's offering. Raises SettingsError."""
     settings, network = subject.settings, subject.settings.network
     pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
     cpu_types = settings.nodes.instance_types
@@ -36,7 +36,7 @@ def stack_zones(subject: Subject) -> tuple[tuple[str, ...], Offering]:
 
 
 def read_offering(readers: Readers, instance_types: list[str]) -> Offering:
-    """Return what EC2 says of the zones of the region and of where the types are offered."""
+    """Return the region's zones and the zones that offer each type, from EC2."""
     ec2 = readers("ec2")
     in_region = [{"Name": "opt-in-status", "Values": ["opt-in-not-required"]}, {"Name": "state", "Values": ["available"]}]
     zones = ec2.describe_availability_zones(Filters=in_region)["AvailabilityZones"]

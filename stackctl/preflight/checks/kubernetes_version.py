@@ -1,4 +1,4 @@
-"""Does EKS still offer the Kubernetes version, and with standard support?"""
+"""Check that EKS still offers the Kubernetes version, with standard support."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stackctl.preflight.checks.check import Finding, Subject, fail, ok, warn
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield the stack's `cluster.version` against what EKS lists."""
+    """Compare the stack's `cluster.version` with EKS's versions."""
     wanted = subject.settings.cluster.version
     pages = subject.readers("eks").get_paginator("describe_cluster_versions").paginate()
     offered = {known["clusterVersion"]: known for page in pages for known in page["clusterVersions"]}

@@ -1,4 +1,4 @@
-"""Does EC2 accept the launch of each instance type? A dry run, which starts nothing."""
+"""Check with a dry run that EC2 accepts the launch of each instance type. It starts no instance."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _REMEDIES = {
     "Unsupported": "choose another type or zone in the stack file",
     "VcpuLimitExceeded": _QUOTA,
 }
-"""EC2's code -> what to do: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html."""
+"""EC2's code -> remedy: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html."""
 _ROLE_FOR_SPOT = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 _LATER = ("InsufficientInstanceCapacity", "RequestLimitExceeded", "InternalError", "Unavailable", "ServiceUnavailable")
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield a finding for each type on each market, in any subnet of its zones: the stack's own may not exist yet.
+    """Yield a finding for each type and market, in any subnet of its zones: the stack's own may not exist yet.
 
-    EC2 promises to check permissions and parameters. It promises neither capacity nor a look at quotas.
+    EC2 promises to check permissions and parameters, but neither capacity nor quotas.
     """
     ec2, kubernetes, launches = subject.readers("ec2"), subject.settings.cluster.version, _launches(subject)
     release = KUBERNETES[kubernetes].ami_release
@@ -60,7 +60,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def _launches(subject: Subject) -> list[tuple[str, str, str]]:
-    """Return type, market and image variant of every launch. A Capacity Block launches in its own time only."""
+    """Return type, market and image variant of every launch. A Capacity Block launches only during its own time."""
     settings = subject.settings
     on_cpus = [(name, "on-demand", "standard") for name in settings.nodes.instance_types]
     on_gpus = [
@@ -84,7 +84,7 @@ def _launch(ec2: Any, instance_type: str, market: str, image: str, subnet: str) 
 
 
 def judge(launch: str, error: ClientError) -> Finding:
-    """Return what the answer to a dry run says about `launch`."""
+    """Evaluate EC2's answer to a dry run of `launch`."""
     code, said = error_code(error), one_line(str(error.response.get("Error", {}).get("Message", "")))
     if code == "DryRunOperation":
         return ok(f"{launch}: EC2 accepts the launch; that is no promise of capacity")

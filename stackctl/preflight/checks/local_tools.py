@@ -1,4 +1,4 @@
-"""Are the programs on this machine that `pulumi up` and the pages of this stack use, and are they new enough?"""
+"""Check that this machine has recent versions of the programs that `pulumi up` and this stack's docs use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stackctl.preflight.checks.check import Finding, Subject, fail, ok, unknown,
 _SECONDS = 60
 _PROJECT = Path("Pulumi.yaml")
 _SDKS = {"aws": "pulumi-aws", "eks": "pulumi-eks", "kubernetes": "pulumi-kubernetes"}
-"""Plugin -> the Python package whose version the engine asks for."""
+"""Plugin -> the Python package whose version the engine requests."""
 _FIRST_WITH_LOGIN = (2, 32)
 _INSTALL_PULUMI = "https://www.pulumi.com/docs/install/"
 _INSTALL_AWS = "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
@@ -55,7 +55,7 @@ def _pulumi() -> Finding:
 
 
 def _plugins() -> Finding:
-    """Return which plugins `pulumi up` downloads first; the two that the EKS component asks for are not known here."""
+    """Return the plugins that `pulumi up` downloads first. The EKS component's two plugins are unknown here."""
     try:
         needed = {name: importlib.metadata.version(package) for name, package in _SDKS.items()}
     except importlib.metadata.PackageNotFoundError as absent:
@@ -94,7 +94,7 @@ def _aws() -> Finding:
 
 
 def _logged_in() -> bool:
-    """Return whether the AWS profile has a session of `aws login`."""
+    """Return whether the AWS profile has an `aws login` session."""
     try:
         return "login_session" in botocore.session.Session().get_scoped_config()
     except ProfileNotFound:
@@ -124,13 +124,13 @@ def _session_manager(stack: str) -> Finding:
 
 
 def _version(*command: str) -> tuple[int, ...] | None:
-    """Return the first version that a program prints, None when it does not run."""
+    """Return the first version that a program prints, or None if it does not run."""
     found = re.search(r"\d+(?:\.\d+)+", _output(*command) or "")
     return _numbers(found[0]) if found else None
 
 
 def _output(*command: str) -> str | None:
-    """Return what a program prints, None when it is missing, fails or takes too long."""
+    """Return a program's output, or None if it is missing, fails or takes too long."""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", timeout=_SECONDS

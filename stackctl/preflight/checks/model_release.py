@@ -1,4 +1,4 @@
-"""Is the model release that the stack pins in the bucket, and signed where it has to be?"""
+"""Check that the bucket has the stack's pinned model release, with a signature if required."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the repository private whose jobs start the runner in the VPC?"""
+"""Check that the repository whose jobs start the runner in the VPC is private."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECONDS = 10
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield whether the repository is public: then a stranger's pull request may ask for the runner."""
+    """Yield whether the repository is public: then a stranger's pull request may request the runner."""
     access = subject.settings.cluster.api_access
     if access is None or access.runner is None:
         yield ok("not needed: the stack has no runner in the VPC")
@@ -38,7 +38,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 class _Unanswered(Exception):
-    """GitHub did not tell; the text says why."""
+    """GitHub gave no answer; the text says why."""
 
 
 def is_public(repository: str) -> bool:
@@ -51,7 +51,7 @@ def is_public(repository: str) -> bool:
             answer = github.get(f"{API}/repos/{repository}")
             if answer.status_code == httpx.codes.NOT_FOUND:
                 return False
-            # A proxy or ~/.netrc may have added credentials, so that a private one is shown too.
+            # A proxy or ~/.netrc may have added credentials, which also show a private repository.
             private = answer.raise_for_status().json()["private"]
         if not isinstance(private, bool):
             raise TypeError

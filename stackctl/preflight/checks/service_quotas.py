@@ -1,4 +1,4 @@
-"""Are the quotas large enough, beside what others in the account have taken?"""
+"""Check that the quotas have room for the stack next to the account's other usage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_VALUE_OF_THE_ACCOUNT = "NoSuchResourceException"
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield a finding for each quota that the stack takes something of."""
+    """Yield a finding for each quota that the stack uses."""
     for need in needed_quotas(subject.settings):
         try:
             yield judge(need, quota_value(subject.readers, need), used_by_others(need.quota, subject), subject)
@@ -24,7 +24,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def judge(need: QuotaNeed, value: int, used: int, subject: Subject) -> Finding:
-    """Return the finding for a quota of `value` of which others use `used`."""
+    """Compare the stack's need with a quota of `value`, of which others use `used`."""
     quota, left = need.quota, max(0, value - used)
     where = " in the fullest zone" if quota.per_zone else ""
     says = f"{quota.name} ({quota.code}): {value} {quota.unit}, {used} used by others{where}"
@@ -37,7 +37,7 @@ def judge(need: QuotaNeed, value: int, used: int, subject: Subject) -> Finding:
 
 
 def quota_value(readers: Readers, need: QuotaNeed) -> int:
-    """Return the quota of the account, or AWS's default where the account has no value of its own."""
+    """Return the account's quota, or AWS's default if the account has no own value."""
     client, codes = readers("service-quotas"), {"ServiceCode": need.quota.service, "QuotaCode": need.quota.code}
     answer = or_none(lambda: client.get_service_quota(**codes), _NO_VALUE_OF_THE_ACCOUNT)
     if answer is None:

@@ -1,4 +1,4 @@
-"""Does the account have the role without which Karpenter gets no spot instance?"""
+"""Check that the account has the role that Karpenter needs for spot instances."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ NAME = "AWSServiceRoleForEC2Spot"
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield whether the role is there, where Karpenter may start spot instances.
+    """Yield whether the role exists, if Karpenter may start spot instances.
 
-    Node groups need none: EC2 Auto Scaling makes it for them
+    Node groups need no check: EC2 Auto Scaling creates the role for them
     (https://docs.aws.amazon.com/autoscaling/ec2/userguide/autoscaling-service-linked-role.html).
     """
     settings = subject.settings
-    # A pool on a reservation goes on with spot where the reservation is full.
+    # If a reservation is full, its pool continues with spot.
     pools = [pool.name for pool in settings.gpu.pools if pool.capacity in ("spot", "reservation")]
     if settings.nodes.autoscaler != "karpenter" or not pools:
         yield ok("not needed: Karpenter starts no spot instances")

@@ -1,4 +1,4 @@
-"""Have the private subnets room for every node that may come?"""
+"""Check that the private subnets have addresses for the maximum number of nodes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stackctl.preflight.checks.usage import instances
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield a finding for each private subnet that there is; before one is made, the plan of the stack file counts.
+    """Yield a finding for each existing private subnet; before one exists, the stack file's plan counts.
 
-    The plan has been checked with the other settings: in the worst case every node lands in one zone.
+    The plan was checked with the other settings. In the worst case every node lands in one zone.
     """
     subnets = _private_subnets(subject)
     if not subnets and subject.settings.network.existing is not None:
@@ -45,7 +45,7 @@ def _judge(subject: Subject, subnet: dict[str, Any], needed: int) -> Finding:
 
 
 def _private_subnets(subject: Subject) -> list[dict[str, Any]]:
-    """Return the stack's own subnets that internal load balancers find by their role, or those that its file names."""
+    """Return the stack's own subnets (by their role tag for internal load balancers), or those in its file."""
     existing = subject.settings.network.existing
     if existing is not None:
         named = [{"Name": "subnet-id", "Values": sorted(existing.private_subnet_ids.values())}]

@@ -1,4 +1,4 @@
-"""How much of a quota others than the stack have taken: what is left is what the stack can have."""
+"""Measure how much of a quota others use; the stack can have the rest."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from stackctl.preflight.checks.check import Subject
 from stackctl.quotas import Quota, instance_quota
 
 _RUNNING = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-# Those that are being deleted count too (VPC user guide, quotas).
+# NAT gateways in deletion count too (VPC user guide, quotas).
 _LIVING_NAT = [{"Name": "state", "Values": ["pending", "available", "deleting"]}]
 
 
 def used_by_others(quota: Quota, subject: Subject) -> int:
-    """Units of `quota` that are taken and not by this stack; of a quota per zone, in the fullest zone."""
+    """Return the units of `quota` that others use; for a quota per zone, in the fullest zone."""
     count = _COUNTS.get(quota)
     return count(subject) if count is not None else _vcpus(quota, subject)
 
 
 def instances(subject: Subject) -> Iterator[dict[str, Any]]:
-    """Yield all instances of the region that run or are about to."""
+    """Yield all running or pending instances of the region."""
     for page in subject.readers("ec2").get_paginator("describe_instances").paginate(Filters=_RUNNING):
         for reservation in page["Reservations"]:
             yield from reservation["Instances"]
@@ -80,7 +80,7 @@ def _clusters(subject: Subject) -> int:
 
 def _node_groups(subject: Subject) -> int:
     if subject.settings.cluster.existing is None:
-        return 0  # the program's own cluster has only its own
+        return 0  # the program's own cluster has no others
     eks, cluster = subject.readers("eks"), subject.settings.cluster_name
     names = [
         name for page in eks.get_paginator("list_nodegroups").paginate(clusterName=cluster) for name in page["nodegroups"]
@@ -104,5 +104,5 @@ _COUNTS: Mapping[Quota, Callable[[Subject], int]] = {
     needs.NAT_GATEWAYS: _nat_gateways,
     needs.CLUSTERS: _clusters,
     needs.NODE_GROUPS: _node_groups,
-    needs.NODES_OF_A_GROUP: lambda _: 0,  # of one group, which is the stack's
+    needs.NODES_OF_A_GROUP: lambda _: 0,  # per group, and the group belongs to the stack
 }

@@ -1,4 +1,4 @@
-"""A pod's admin key is read by a command in the pod, over the API server."""
+"""A command in the pod reads its admin key, through the API server."""
 
 from __future__ import annotations
 

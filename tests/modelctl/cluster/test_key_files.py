@@ -1,4 +1,4 @@
-"""The Kubernetes client writes the keys of a kubeconfig into files: what a killed command leaves, the next one removes."""
+"""The Kubernetes client writes a kubeconfig's keys into files: the next command removes a killed command's files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECONDS = 60
 
 @pytest.fixture
 def api() -> Iterator[socket.socket]:
-    """An API server that takes connections and says nothing."""
+    """Yield an API server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(SECONDS)
         yield listening
@@ -32,7 +32,7 @@ def api() -> Iterator[socket.socket]:
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path, api: socket.socket) -> Path:
-    """With an administrator's key in it."""
+    """Return a kubeconfig with an administrator's key."""
     path = tmp_path / "kubeconfig"
     pki = certificates.ensure(TwinHome(tmp_path / "home"))
     certificates.write_kubeconfig(path, pki, certificates.ADMIN, f"https://127.0.0.1:{api.getsockname()[1]}")
@@ -48,7 +48,7 @@ def temporary(tmp_path: Path) -> Path:
 
 @contextmanager
 def parity(kubeconfig: Path, temporary: Path) -> Iterator[subprocess.Popen[str]]:
-    """`modelctl parity`, as a person runs it; killed in the end where it still runs."""
+    """Yield a running `modelctl parity`; kill it at the end if it still runs."""
     environment = {**os.environ, "TMPDIR": str(temporary), "KUBECONFIG": str(kubeconfig)}
     command = [sys.executable, "-m", "modelctl", "parity"]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as process:
@@ -59,7 +59,7 @@ def parity(kubeconfig: Path, temporary: Path) -> Iterator[subprocess.Popen[str]]
 
 
 def run_again(kubeconfig: Path, temporary: Path) -> None:
-    """Another command, whose cluster is down."""
+    """Run another command, whose cluster is down."""
     down = kubeconfig.with_name("down")
     down.write_text(re.sub(r"https://127.0.0.1:\d+", "https://127.0.0.1:9", kubeconfig.read_text()))
     with parity(down, temporary) as process:
@@ -103,7 +103,7 @@ def test_a_command_that_is_told_to_end_leaves_no_key(kubeconfig: Path, temporary
 
 
 def test_what_only_looks_like_a_directory_of_keys_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where temporary files are, anybody may write: a link must not lead the command to other files."""
+    """Everybody may write to the temporary folder: a link must not lead the command to other files."""
     precious = tmp_path / "precious"
     precious.mkdir()
     temporary = tmp_path / "tmp"
@@ -120,7 +120,7 @@ def test_what_only_looks_like_a_directory_of_keys_is_left_alone(tmp_path: Path, 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root sees another user's directory from the inside")
 def test_the_keys_of_another_user_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may remove everything, and where two users share a machine no lock of a container is seen outside of it."""
+    """Root may remove everything, and if two users share a machine, a container's locks are not visible outside."""
     theirs, ours = tmp_path / f"{key_files.PREFIX}theirs", tmp_path / f"{key_files.PREFIX}ours"
     for folder in (theirs, ours):
         folder.mkdir()
@@ -132,6 +132,6 @@ def test_the_keys_of_another_user_are_left_alone(tmp_path: Path, monkeypatch: py
 
 
 def directory_in(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the directory that a command would make where temporary files are in `temporary`."""
+    """Return the directory that a command would create in `temporary`."""
     monkeypatch.setattr(key_files.tempfile, "tempdir", str(temporary))
     return key_files.directory.__wrapped__()

@@ -22,7 +22,7 @@ def release(store: Store) -> str:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
-    """The key, first byte and end of every part that is asked for."""
+    """Return the key, first byte and end of every requested part."""
     seen: list[tuple[str, int, int]] = []
     pieces = Store.pieces
 

@@ -17,7 +17,7 @@ CONTENT = {
 
 
 def put(store: Store, content: dict[str, bytes]) -> str:
-    """Make a release of these objects, and of a config of each model that has none among them."""
+    """Create a release of these objects, and a config for each model without one."""
     content = {**{f"{key.split('/')[0]}/config.pbtxt": b"" for key in content}, **content}
     entries = {key: ObjectEntry(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data)) for key, data in content.items()}
     models = {key.split("/")[0]: ModelEntry(version=1, backend="python") for key in content}

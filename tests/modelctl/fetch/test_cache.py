@@ -1,4 +1,4 @@
-"""`modelctl fetch --cache`: one download for all who share a directory."""
+"""`modelctl fetch --cache`: one download for all users of a directory."""
 
 import errno
 import fcntl
@@ -62,7 +62,7 @@ def test_what_was_asked_for_longest_ago_makes_room(store: Store, tmp_path: Path,
     for moment, release in enumerate(releases[:3]):
         assert fetch(release, tmp_path / "pod", "--cache", str(cache), "--cache-gib", "2").exit_code == 0
         os.utime(cache / ".verified" / release, (moment, moment))
-    fetch(releases[0], tmp_path / "other", "--cache", str(cache), "--cache-gib", "2")  # asked for again: it stays
+    fetch(releases[0], tmp_path / "other", "--cache", str(cache), "--cache-gib", "2")  # requested again: it stays
 
     ended = fetch(releases[3], tmp_path / "pod", "--cache", str(cache), "--cache-gib", "2")
 

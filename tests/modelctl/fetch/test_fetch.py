@@ -1,4 +1,4 @@
-"""`modelctl fetch`: a release on a local disk, whole or not there, whatever happened before."""
+"""`modelctl fetch`: a release is complete on the local disk or absent, whatever happened before."""
 
 import hashlib
 import shutil
@@ -102,7 +102,7 @@ def test_the_next_release_takes_over_when_it_is_whole(release: str, store: Store
 
 
 def interrupted(release: str, to: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fetch until the disk is full in the second part of the weights."""
+    """Fetch until the disk is full, in the second part of the weights."""
     write = partial_file.PartialFile.write
 
     def until(self: partial_file.PartialFile, part: partial_file.Part, pieces: Iterator[bytes]) -> None:

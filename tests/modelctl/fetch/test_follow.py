@@ -1,4 +1,4 @@
-"""`modelctl follow` on a directory and a bucket in moto: what a server of live/ finds on its disk."""
+"""`modelctl follow` on a directory and a bucket in moto: the files that a server of live/ reads."""
 
 import hashlib
 import os
@@ -28,7 +28,7 @@ STARTED = datetime(2026, 7, 1, tzinfo=UTC)
 
 
 def put(store: Store, versions: dict[str, int], weights: bytes = b"weights" * 500) -> str:
-    """A release of these models; `labels.txt` is shared by the versions of each, `same.bin` is alike in all releases."""
+    """Create a release of these models; versions share `labels.txt`, and `same.bin` is equal in all releases."""
     content = {}
     for model, version in versions.items():
         content |= {
@@ -48,7 +48,7 @@ def put(store: Store, versions: dict[str, int], weights: bytes = b"weights" * 50
 
 
 class Site:
-    """live/ of the bucket, and a follower of it."""
+    """live/ of the bucket, and its follower."""
 
     def __init__(self, store: Store, root: Path) -> None:
         self.live = LiveRepository(store)
@@ -58,7 +58,7 @@ class Site:
         self.follower = Follower(store, self.directory, None, self.said.append)
 
     def write(self, serving: str | None, rollout: Rollout | None = None, **versions: list[int]) -> dict[str, str]:
-        """Write what a rollout would: its journal, and the configs of models with these versions."""
+        """Write like a rollout: its journal, and the configs of models with these versions."""
         _, tag = self.live.read_journal()
         self.live.write_journal(Journal(serving=serving, rollout=rollout), tag)
         texts = {model: config(*numbers) for model, numbers in versions.items()}
@@ -72,7 +72,7 @@ class Site:
         return self.follower.state()
 
     def shown(self) -> list[str]:
-        """Every file that a server finds below `current`."""
+        """Return every file that a server finds below `current`."""
         found = [
             Path(at, name).relative_to(self.root / "current")
             for at, _, names in os.walk(self.root / "current/", followlinks=True)

@@ -1,4 +1,4 @@
-"""The readers that `modelctl fetch` is measured beside: they read, write and verify the whole file."""
+"""The readers that `modelctl fetch` is compared with read, write and verify the whole file."""
 
 import hashlib
 import subprocess
@@ -17,12 +17,12 @@ from twin.host.processes import wait_until
 
 KEY = "releases/0/big/1/weights.bin"
 CONTENT = bytes(range(251)) * 70_001
-"""More than two parts of 8 MiB, and no multiple of the number of connections."""
+"""More than two parts of 8 MiB, and not a multiple of the number of connections."""
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[LoopbackS3]:
-    """The benchmark's store, with one file."""
+    """Yield the benchmark's store, with one file."""
     path = tmp_path / "bucket" / KEY
     path.parent.mkdir(parents=True)
     path.write_bytes(CONTENT)

@@ -1,4 +1,4 @@
-"""`modelctl import`: from an ONNX file, or what MLflow has kept, to a directory that a release takes; or a sentence."""
+"""`modelctl import`: from an ONNX file or MLflow's files to a directory for a release, or a message."""
 
 import os
 from pathlib import Path
@@ -25,7 +25,7 @@ def written(path: Path, model: onnx.ModelProto) -> Path:
 
 
 def with_weights(name: str) -> onnx.ModelProto:
-    """A model whose weights lie in another file."""
+    """Return a model whose weights are in another file."""
     model = onnx_models.sums()
     weight = numpy_helper.from_array(np.ones(6, np.float32), "W")
     set_external_data(weight, location=name)

@@ -1,4 +1,4 @@
-"""Whatever `import` suggests, `release` accepts."""
+"""`release` accepts every suggestion of `import`."""
 
 import io
 import tempfile
@@ -27,7 +27,7 @@ _NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,12}", fullmatch=True)
 
 @st.composite
 def _models(draw: st.DrawFn) -> onnx.ModelProto:
-    """A model with up to four inputs, each copied to an output; sizes are fixed, variable or unknown."""
+    """Draw a model with up to four inputs, each copied to an output; sizes are fixed, variable or unknown."""
     names = draw(st.lists(_NAMES, min_size=1, max_size=4, unique=True))
     shapes = st.lists(_SIZES, max_size=4)
     if draw(st.booleans()):

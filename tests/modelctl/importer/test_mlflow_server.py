@@ -1,4 +1,4 @@
-"""`modelctl import models:/…`: a model of an MLflow server, which answers here as MLflow 3.17.2 was seen to."""
+"""`modelctl import models:/…`: a fake MLflow server that answers like MLflow 3.17.2."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MLMODEL = {"artifact_path": f"mlflow-artifacts:/{ROOT}", "flavors": {"onnx": {"d
 
 
 class MlflowServer:
-    """Answers by path and query; `kept` are the files below ROOT, `user` whoever may ask."""
+    """Answers by path and query; `kept` are the files below ROOT, `user` is the allowed user."""
 
     def __init__(self) -> None:
         self.location = f"mlflow-artifacts:/{ROOT}"
@@ -72,7 +72,7 @@ class MlflowServer:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[MlflowServer, str]]:
-    """An MLflow server behind a path of a proxy, and its address."""
+    """Yield an MLflow server behind a proxy path, and its address."""
     for name in ("TOKEN", "USERNAME", "PASSWORD"):
         monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
     mlflow = MlflowServer()
@@ -89,7 +89,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[MlflowServer, str]
 
 
 def refusal(uri: str, url: str | None, models: Path) -> str:
-    """Return why a model is not imported; nothing of it is left."""
+    """Return why the import of a model is refused; it leaves no files."""
     with pytest.raises(NotImported) as refused:
         import_from_server(uri, url, models, None, None)
     assert [*models.parent.rglob("*")] == []
@@ -242,7 +242,7 @@ def test_a_password_in_the_address_is_refused_and_not_printed(tmp_path: Path) ->
 def test_a_directory_of_too_many_files_is_refused_by_its_first_listing(
     server: tuple[MlflowServer, str], tmp_path: Path
 ) -> None:
-    """Each directory in it has as many again, and one more directory."""
+    """Each directory in it has as many files again, and one more directory."""
     entries: list[dict[str, object]] = [{"path": f"file-{number}"} for number in range(1001)]
     listing = {"files": [*entries, {"path": "deeper", "is_dir": True}], "artifact_uri": server[0].location}
     server[0].raw = json.dumps(listing).encode()

@@ -1,4 +1,4 @@
-"""The sender against a real gRPC server that speaks Triton's protocol."""
+"""The sender against a real gRPC server with Triton's protocol."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ HALF.set_data_from_numpy(np.array([[0.5, 0.5]], dtype=np.float32))
 
 
 class Server(service_pb2_grpc.GRPCInferenceServiceServicer):
-    """Answers with the version asked for, or fails as told; remembers what it was asked."""
+    """Answers with the requested version, or fails as configured; records its requests."""
 
     def __init__(self, code: grpc.StatusCode | None = None, version: str = "1", words: str = "as told") -> None:
         self.asked: list[tuple[str, str, bytes]] = []

@@ -1,4 +1,4 @@
-"""The request that a model is loaded with."""
+"""The load request of a model."""
 
 import json
 from pathlib import Path

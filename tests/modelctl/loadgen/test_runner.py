@@ -1,4 +1,4 @@
-"""Records of a run, on a clock that stands still while anything can run: every time is exact."""
+"""Records of a run, on a clock that stops while anything can run: every time is exact."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from tests.modelctl.loadgen.virtual_time import run_virtually
 
 
 class OneWorker:
-    """A server that takes one request at a time for `service` seconds, and stands still from `stall` to `resume`."""
+    """A server that takes one request at a time for `service` seconds, and stops from `stall` to `resume`."""
 
     def __init__(self, service: float, stall: float = 0.0, resume: float = 0.0) -> None:
         self._service, self._stall, self._resume = service, stall, resume
@@ -45,7 +45,7 @@ def test_requests_go_out_when_they_are_due_and_not_when_the_last_answer_came() -
 def test_a_stall_of_the_server_shows_in_every_request_that_was_due_during_it() -> None:
     result = measured(Schedule.constant(rate=8, seconds=2), OneWorker(0.0625, stall=0.5, resume=1.0))
 
-    # Due at 0.5, 0.625, 0.75, 0.875 while it stood still; the backlog is worked off by 1.375.
+    # Due at 0.5, 0.625, 0.75, 0.875 during the stop; the backlog is done by 1.375.
     assert latencies(result) == [62.5] * 4 + [562.5, 500, 437.5, 375, 312.5, 250, 187.5, 125] + [62.5] * 4
     assert result.percentile_ms(75) == 312.5
     assert result.percentile_ms(100) == 562.5

@@ -1,4 +1,4 @@
-"""When requests are due."""
+"""Due times of requests."""
 
 import itertools
 import statistics
@@ -23,7 +23,7 @@ def test_the_gaps_of_a_poisson_schedule_are_exponential() -> None:
 
     assert len(due) == pytest.approx(100_000, rel=0.02)
     assert statistics.pstdev(gaps) == pytest.approx(statistics.fmean(gaps), rel=0.02)
-    assert sum(gap > 0.01 for gap in gaps) / len(gaps) == pytest.approx(0.3679, abs=0.01)  # 1/e are over the mean
+    assert sum(gap > 0.01 for gap in gaps) / len(gaps) == pytest.approx(0.3679, abs=0.01)  # 1/e exceed the mean
 
 
 def test_the_real_rate_of_a_schedule_is_that_of_its_requests() -> None:

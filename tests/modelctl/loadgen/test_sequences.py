@@ -1,4 +1,4 @@
-"""Loads of sequences: as many of them open at a time as rate and pace say, each in its order."""
+"""Loads of sequences: the number of open ones follows from rate and pace, each in its order."""
 
 import itertools
 from collections import Counter, defaultdict
@@ -9,7 +9,7 @@ from modelctl.loadgen import Pace
 from modelctl.loadgen.sequences import schedule_of
 
 PACE = Pace(requests=20, gap_seconds=0.05)
-"""A sequence lasts a second, so that 40 requests/s are two voices."""
+"""A sequence lasts a second, so 40 requests/s are two voices."""
 
 
 @pytest.mark.parametrize("rate", [20.0, 40.0, 200.0])
@@ -39,7 +39,7 @@ def test_a_sequence_begins_and_ends_once_and_keeps_its_pace() -> None:
         dues = [due for due, *_ in requests]
         gaps = [after - before for before, after in itertools.pairwise(dues)]
         assert gaps == pytest.approx([PACE.gap_seconds] * len(gaps))
-    # Those in the middle are whole; at both ends they are cut.
+    # Sequences in the middle are complete; at both ends they are cut.
     assert Counter(map(len, moments.values())).most_common(1)[0][0] == PACE.requests
 
 

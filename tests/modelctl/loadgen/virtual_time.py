@@ -1,4 +1,4 @@
-"""An event loop whose clock jumps to the next timer: seconds pass at once and every time is exact."""
+"""An event loop whose clock jumps to the next timer: waits take no time, and every time is exact."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Time stands still while anything can run. For coroutines that wait for timers only, not for sockets."""
+    """Time stops while anything can run. For coroutines that wait only for timers, not for sockets."""
 
     _now = 0.0
 

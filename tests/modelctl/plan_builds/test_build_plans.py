@@ -1,4 +1,4 @@
-"""TensorRT plans of an ONNX model: the Jobs that build them, what they run, and the way of a plan into the next release."""
+"""TensorRT plans of an ONNX model: build Jobs, their commands, and a plan's path into the next release."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def stack(tmp_path: Path) -> Path:
-    """A stack of one pool, which lets plans be built."""
+    """Return a stack with one pool, which allows plan builds."""
     serving = {"sums": wants(device="gpu", gpuMemoryMiB=500, maxBatchSize=16)}
     file = write_stack(tmp_path / "stacks", serving)
     document = yaml.safe_load(file.read_text())
@@ -137,7 +137,7 @@ def test_other_arguments_make_another_job(repository: Path, stack: Path, store: 
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A recorder in the place of trtexec, and an nvidia-smi that sees two GPUs of one kind."""
+    """Return fake programs: a recorder as trtexec, and an nvidia-smi with two equal GPUs."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "nvidia-smi").write_text("#!/bin/sh\nprintf '8.6\\n8.6\\n'\n")

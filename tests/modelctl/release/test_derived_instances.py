@@ -1,4 +1,4 @@
-"""Models on a GPU get two instances if its memory holds them, and the pin says so."""
+"""Models on a GPU get two instances if its memory is large enough, and the pin records it."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ from modelctl.store.bucket import PART_BYTES
 from spec.settings import load_stack_file
 from tests.modelctl.stacks import wants, write_stack
 
-# An A10G has 22 GiB (22528 MiB), of which a context takes 700 and the server's pool 64: 21764 MiB are for models.
+# An A10G has 22 GiB (22528 MiB): 700 for a context, 64 for the server's pool, 21764 MiB for models.
 
 
 def _plan(models: Path, stacks: Path) -> Plan:
@@ -94,7 +94,7 @@ def test_a_release_from_before_has_one_instance_each_and_stays(tmp_path: Path, m
     older = _plan(models, tmp_path / "written").manifest.serving["dev"]
     file = write_stack(tmp_path / "stacks", {"normalize": _gpu(500)})
     manifest = _plan(models, tmp_path / "stacks").manifest
-    # As modelctl wrote it when one instance was the default.
+    # As modelctl wrote it when the default was one instance.
     pin(file, manifest.model_copy(update={"serving": {"dev": older}, "derived": {}}))
 
     assert load_stack_file(file).models.instances_of("normalize") == 1

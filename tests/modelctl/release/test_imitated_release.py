@@ -1,6 +1,6 @@
-"""Two releases whose ids begin with the same 48 bits: every command tells them apart.
+"""Two releases whose ids begin with the same 48 bits: every command distinguishes them.
 
-The pair was searched for: of 24 million and as many contents again, two have the same first 12 digits.
+A search found the pair: among 24 million contents and as many others, two have the same first 12 digits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def manifest_of(content: dict[str, bytes]) -> Manifest:
 
 
 def write(bucket: str, prefix: str, manifest: str, content: dict[str, bytes]) -> None:
-    """Replace a release as one does who may write to the bucket and whom no policy stops."""
+    """Replace a release like an attacker with write access to the bucket that no policy stops."""
     s3 = boto3.client("s3")
     for key, data in {**content, "manifest.json": manifest.encode()}.items():
         s3.put_object(Bucket=bucket, Key=f"releases/{prefix}/{key}", Body=data)
@@ -49,7 +49,7 @@ def test_the_pair_has_one_label_and_two_ids() -> None:
 
 @pytest.fixture(params=["as it is", "with the good one's id"])
 def attacked(request: pytest.FixtureRequest, store: Store) -> tuple[str, str]:
-    """The good release has been replaced by the evil one; return its id, and how each command refuses it."""
+    """The evil release has replaced the good one; return its id, and each command's refusal."""
     good, evil = manifest_of(GOOD), manifest_of(EVIL)
     write(BUCKET, good.id, good.to_json(), GOOD)
     LiveRepository(store).write_journal(Journal(serving=good.id), None)

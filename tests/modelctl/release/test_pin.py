@@ -1,4 +1,4 @@
-"""Pinning changes the release in a stack file and nothing else."""
+"""Pinning changes only the release in a stack file."""
 
 import difflib
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""A release goes to the next environment: the same objects, only after the environment before has had it."""
+"""A release moves to the next environment: the same objects, only after the previous environment had it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTENT = {"m/config.pbtxt": b"name: 'm'", "m/1/model.py": b"x = 1\n" * 1000}
 
 @pytest.fixture
 def stores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Store, Store]]:
-    """The buckets of two environments; the first has a release."""
+    """Yield the buckets of two environments; the first has a release."""
     use_none_of_the_developers(monkeypatch, tmp_path)
     with mock_aws():
         for bucket in ("dev-models", "staging-models"):
@@ -39,7 +39,7 @@ def stores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[St
 
 
 def release(store: Store) -> Manifest:
-    """The objects of `CONTENT` are uploaded, and the manifest of them is not yet."""
+    """Upload the objects of `CONTENT` without their manifest."""
     from datetime import UTC, datetime
 
     from modelctl.store.digest import digest
@@ -92,7 +92,7 @@ def test_an_unknown_release_is_named(stores: tuple[Store, Store]) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A repository whose dev pins the shipped release, and whose history knows another one."""
+    """Return a repository whose dev pins the shipped release, and whose history has another one."""
     folder = tmp_path / "stacks"
     folder.mkdir()
     git(tmp_path, "init", "--quiet")
@@ -133,7 +133,7 @@ US, EU = "triton-models-prod-us-123456789012-us-west-2", "triton-models-prod-eu-
 
 @pytest.fixture
 def regions(stores: tuple[Store, Store], tmp_path: Path) -> Path:
-    """Stack files of dev and of two prods in two regions, all of which pin the release of the first bucket, unsigned."""
+    """Write stack files of dev and of two prods in two regions, which pin the first bucket's release, unsigned."""
     (release_id,) = stores[0].release_ids()
     for stack, like, region in (
         ("dev", "dev", "us-west-2"),

@@ -1,4 +1,4 @@
-"""A release is complete or absent, has the id of its content, and is continued where it stopped."""
+"""A release is complete or absent, its id comes from its content, and an interrupted release can continue."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ def _entry(content: bytes) -> ObjectEntry:
 
 
 def _puts(s3: Any, store: Store) -> list[str]:
-    """Records the keys that the store writes from now on."""
+    """Record the keys that the store writes from now on."""
     keys: list[str] = []
 
     def record(params: dict[str, Any], **_: object) -> None:
@@ -85,7 +85,7 @@ def test_releasing_the_same_content_again_sends_nothing(models: Path, store: Sto
 def test_the_id_depends_on_content_alone(models: Path, tmp_path: Path, store: Store) -> None:
     elsewhere = tmp_path / "another" / "place"
     shutil.copytree(models, elsewhere)
-    (elsewhere / "classify" / "3").mkdir()  # a version that is not served
+    (elsewhere / "classify" / "3").mkdir()  # an unserved version
     (elsewhere / "classify" / "3" / "model.py").write_text("x = 1\n")
 
     assert _plan(elsewhere, store).manifest.id == _plan(models, store).manifest.id

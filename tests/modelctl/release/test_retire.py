@@ -1,4 +1,4 @@
-"""Retiring tags every object of a release that nothing pins, and can be finished or taken back after any interruption."""
+"""Retiring tags every object of an unpinned release; after any interruption it can be finished or undone."""
 
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,13 @@ UNTAGGED: dict[str, str] = {}
 
 @pytest.fixture
 def manifest(models: Path, store: Store) -> Manifest:
-    """A finished release of the samples."""
+    """Return a finished release of the samples."""
     return release(models, store)
 
 
 @pytest.fixture
 def stacks(tmp_path: Path) -> Path:
-    """A directory of two stacks, one of them without any configuration yet, that pin nothing."""
+    """Return a directory of two stacks without pins, one of them without a configuration."""
     directory = tmp_path / "stacks"
     directory.mkdir()
     (directory / "Pulumi.dev.yaml").write_text("config:\n  triton-eks:models:\n    oldReleaseDays: 14\n")
@@ -52,7 +52,7 @@ def _refused(result: Ended, code: int) -> str:
 
 
 def _tags(s3: Any, manifest: Manifest) -> dict[str, dict[str, str]]:
-    """The tags of every object in the bucket, as another client sees them."""
+    """Return the tags of every object in the bucket, from another client."""
     found = {}
     for entry in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
         tag_set = s3.get_object_tagging(Bucket=BUCKET, Key=entry["Key"])["TagSet"]
@@ -66,7 +66,7 @@ def _put_tag(s3: Any, manifest: Manifest, key: str, name: str, value: str) -> No
 
 
 def _changes(store: Store, *, fail_at: str | None = None) -> list[str]:
-    """Records the keys whose tags the store changes from now on; the connection breaks once, before `fail_at`."""
+    """Record the keys with tag changes from now on; the connection breaks once, before `fail_at`."""
     keys: list[str] = []
     broken: list[str] = []
 
@@ -132,7 +132,7 @@ def test_an_interrupted_retirement_is_finished_by_the_same_command(
 
     assert keys == KEYS[:4]
     assert _state(store) == State.RELEASED
-    with pytest.raises(RetirementError) as refusal:  # two objects would vanish under the stack that pins it
+    with pytest.raises(RetirementError) as refusal:  # a stack pins the release, and would lose two objects
         refuse_retired(manifest, store)
     assert str(refusal.value) == (
         f"release {manifest.id} in s3://{BUCKET} is retired (4 of 10 objects), and S3 will remove it: "
@@ -350,7 +350,7 @@ def test_a_retired_release_is_pinned_only_after_undo(manifest: Manifest, models:
     )
 
     assert _refused(_run("pin", manifest.id, "--file", stack), 1) == sentence
-    again = _run("release", models, "--pin", stack)  # the same content, hence the same release
+    again = _run("release", models, "--pin", stack)  # the same content, so the same release
     assert (again.exit_code, again.stdout) == (1, "")
     assert again.stderr.splitlines()[-1] == f"error: {sentence}"
     assert stack.read_text() == before

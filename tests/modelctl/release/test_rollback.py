@@ -1,4 +1,4 @@
-"""A stack returns to the release before, if that one can be served as things are; otherwise it is told what to do."""
+"""A stack returns to its previous release if it can serve it now; otherwise the command prints a remedy."""
 
 import subprocess
 from pathlib import Path
@@ -25,13 +25,13 @@ from tests.modelctl.stacks import wants, write_stack
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """The file of a stack with wants."""
+    """Return a stack file with wants."""
     return write_stack(tmp_path / "stacks", {"classify": wants()})
 
 
 @pytest.fixture
 def releases(models: Path, store: Store, file: Path) -> tuple[Manifest, Manifest]:
-    """Two releases for that stack, an older and a newer one, pinned one after the other."""
+    """Return two releases for that stack, older and newer, pinned in this order."""
     made = []
     for version in (1, 2):
         (models / "release.yaml").write_text(f"versions: {{classify: {version}}}\n")
@@ -51,7 +51,7 @@ def _refused(result: Ended, code: int = 1) -> str:
 
 
 def _date(store: Store, manifest: Manifest, created: str) -> None:
-    """Makes the release one of another day: two of one second have no order."""
+    """Change a release's date: two releases of the same second have no order."""
     dated = manifest.model_copy(update={"created": manifest.created.fromisoformat(created)})
     boto3.client("s3").put_object(Bucket=BUCKET, Key=f"releases/{manifest.id}/manifest.json", Body=dated.to_json().encode())
 
@@ -129,7 +129,7 @@ def test_a_pinned_release_that_is_gone_is_left_all_the_same(
 
 
 def _commands(file: Path, *, told: str = "has changed since") -> list[list[str]]:
-    """The commands in the refusal, as a person copies them: one for the wants of then, one for those of now."""
+    """Return the commands of the refusal: one for the previous wants, one for the current wants."""
     refused = _run(file)
     assert (refused.exit_code, refused.stdout, told in refused.stderr) == (1, "", True), refused.output
     return [split(line) for line in refused.stderr.splitlines() if line.startswith("  python3 -m modelctl ")]
@@ -142,7 +142,7 @@ def _follow(command: list[str]) -> Ended:
 
 
 def _served(stack_file: Path) -> Release:
-    """Return the release that the program serves of the stack; the program refuses one of other wants."""
+    """Return the release that the program serves; the program refuses a release for other wants."""
     release = load_stack_file(stack_file).models.release
     assert release is not None
     return release
@@ -186,7 +186,7 @@ def test_wants_that_the_previous_release_was_not_made_from(file: Path, releases:
 def test_the_commit_that_has_the_wants_is_named_and_with_them_the_command_goes_through(
     file: Path, releases: tuple[Manifest, Manifest]
 ) -> None:
-    """They changed twice since, and only once in a commit: the file's last commit has others, too."""
+    """They changed twice since, but only one change was committed: the file's last commit has other wants."""
     older, newer = releases
     stacks = file.parent
     _git(stacks, "init", "--quiet")
@@ -250,7 +250,7 @@ def test_wants_that_came_after_the_previous_release(file: Path, models: Path, st
 def test_of_a_file_of_pins_alone_the_wants_are_in_the_stacks_own_file(
     tmp_path: Path, models: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The twin's: what it pins is laid over the tracked stack file, in which somebody has changed the wants."""
+    """For example on the twin: its pins are merged over the tracked stack file, whose wants have changed."""
     monkeypatch.chdir(tmp_path)
     tracked = write_stack(Path("stacks"), {"classify": wants()})
     pins = Path("pins") / tracked.name
@@ -326,7 +326,7 @@ def test_a_previous_release_that_is_on_trial_is_not_pinned_beside_itself(
 def test_a_release_that_the_stack_is_refused_for_is_never_in_the_file(
     file: Path, releases: tuple[Manifest, Manifest], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command that is killed while it judges leaves the file as it was."""
+    """A command that is killed during its check leaves the file unchanged."""
 
     class Killed(BaseException):
         pass

@@ -1,4 +1,4 @@
-"""The stacks of this repository and the models that they serve; the ids of what they pin: test_packaged_models.py."""
+"""This repository's stacks and their models; the ids of their pins: test_packaged_models.py."""
 
 import pytest
 

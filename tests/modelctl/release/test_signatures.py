@@ -1,6 +1,6 @@
-"""Signed releases: without a signature of `models.signers` a release reaches no server, no other stack and no stack file.
+"""Signed releases: only releases signed by `models.signers` reach servers, other stacks and stack files.
 
-PyPI's model-signing, which defines the format, verifies our signatures, and its signatures are accepted.
+PyPI's model-signing, which defines the format, verifies our signatures, and we accept its signatures.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def accepted(store: Store, manifest: Manifest, signers: list[str]) -> None:
 
 
 class Site:
-    """A release that a key has signed, and stack files that require its signature."""
+    """A signed release, and stack files that require its signature."""
 
     def __init__(self, store: Store, folder: Path) -> None:
         self.store, self.folder = store, folder
@@ -93,7 +93,7 @@ class Site:
         signer(key or self.key).sign(self.store, manifest)
 
     def put(self, name: str, body: bytes | None) -> None:
-        """Replace an object of the release, or delete it, as one does whom no policy stops."""
+        """Replace or delete an object of the release, like an attacker that no policy stops."""
         at = {"Bucket": BUCKET, "Key": f"releases/{self.manifest.id}/{name}"}
         s3 = boto3.client("s3")
         _ = s3.delete_object(**at) if body is None else s3.put_object(**at, Body=body)
@@ -115,7 +115,7 @@ class Site:
         return files
 
     def resign(self, key: Path | str, certificates: Path | None = None) -> None:
-        """Sign the release again, as one does whom no policy keeps from deleting the signature."""
+        """Sign the release again, like an attacker that may delete the signature."""
         self.put("manifest.sig", None)
         signer(key, certificates).sign(self.store, self.manifest)
 
@@ -147,7 +147,7 @@ class Site:
         )
 
     def served(self) -> int:
-        """The bytes that a server or another stack has of it."""
+        """Return the bytes that a server or another stack gets of it."""
         disk = sum(path.stat().st_size for path in (self.folder / "disk").glob("current/**/*") if path.is_file())
         s3 = boto3.client("s3")
         live = s3.list_objects_v2(Bucket=BUCKET, Prefix="live/adder").get("Contents", [])
@@ -315,7 +315,7 @@ def test_a_signature_of_another_key_is_never_replaced(site: Site) -> None:
 
 @pytest.fixture
 def kms_signs_digests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As AWS documents `Sign`: a DIGEST is signed as it is, and has the size of the algorithm. moto hashes it once more."""
+    """Sign as AWS documents `Sign`: a DIGEST has the algorithm's size and is signed unchanged. moto hashes it again."""
 
     def sign(self: KmsResponse) -> str:
         algorithm, message = str(self._get_param("SigningAlgorithm")), self._get_param("Message")
@@ -343,7 +343,7 @@ def test_a_key_in_kms_signs_and_never_leaves_it(spec: str, site: Site) -> None:
 
 
 class Issued:
-    """A certificate of the site's key by an intermediate authority, its root, and a foreign root of the same name."""
+    """The site's key with a certificate from an intermediate authority, its root, and a foreign root of the same name."""
 
     def __init__(self, site: Site, *, ca: bool = True, issues: bool = True, may_sign: bool = True) -> None:
         authority, between, stranger = (private_key(site.folder / f"{n}.pem") for n in ("authority", "between", "stranger"))

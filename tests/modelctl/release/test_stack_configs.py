@@ -1,4 +1,4 @@
-"""A release holds a config for each stack that wants something of its models; whatever is wrong stops it, all at once."""
+"""A release has a config for each stack with wants for its models; all mistakes stop it, in one report."""
 
 import hashlib
 import io
@@ -31,7 +31,7 @@ from tests.modelctl.stacks import wants, write_stack
 
 @pytest.fixture
 def stacks(tmp_path: Path) -> Path:
-    """Beside the models, as `modelctl release` expects it."""
+    """Return the stacks' folder next to the models, as `modelctl release` expects it."""
     return tmp_path / "stacks"
 
 
@@ -90,7 +90,7 @@ def test_the_id_follows_the_wants_and_not_the_place(models: Path, tmp_path: Path
     first = release_id("here")
     assert release_id("elsewhere") == first
     assert release_id("here", sloP95Ms=60) != first
-    # A manifest names the wants that it was made from; those that lead to the same config are another release too.
+    # A manifest names its wants; other wants that lead to the same config are another release too.
     assert release_id("here", expectedRate=41) != first
     assert release_id("here", tuned="benchmarks/results/x.json") == first
 
@@ -166,7 +166,7 @@ def test_mistakes_of_models_and_of_stacks_are_said_together(models: Path, stacks
 
 
 def test_a_stack_with_wants_of_a_model_decides_what_its_config_leaves_open(models: Path, stacks: Path) -> None:
-    """As configs of NVIDIA's examples have it: neither a bound of the queue nor instances."""
+    """As in NVIDIA's example configs: neither a queue bound nor instances."""
     config = models / "classify" / "config.pbtxt"
     text = config.read_text()
     config.write_text(f"{text[: text.index('# No delay')]}{text[text.index('model_warmup') :]}")
@@ -257,7 +257,7 @@ def test_a_step_that_cannot_follow_its_pipeline_is_told_with_both_remedies(model
 def test_an_ensemble_must_not_send_larger_batches_than_its_steps_take(models: Path, stacks: Path) -> None:
     write_stack(stacks, {"classify": wants(maxBatchSize=4)})
 
-    # classify's golden.json asks for a batch of 3, which still fits.
+    # classify's golden.json has a batch of 3, which still fits.
     assert _problems(models, stacks) == [
         "stacks/Pulumi.dev.yaml: models.serving.pipeline.max_batch_size: 8 is more than the 4 of step classify "
         "(in this stack) [models/pipeline/config.pbtxt]"
@@ -408,7 +408,7 @@ def test_files_of_the_release_are_named_where_the_pods_of_a_stack_have_them(mode
 
 
 def _plan_file(*version: int, form: int = 0) -> bytes:
-    """The header of a plan as TensorRT writes it, and a little behind it."""
+    """Return a plan's header as TensorRT writes it, and a few bytes after it."""
     return b"ftrt" + form.to_bytes(4, "little") + bytes(16) + bytes(version) + b"engine"
 
 

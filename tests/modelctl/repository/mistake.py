@@ -1,14 +1,14 @@
-"""Mistakes in config.pbtxt, each with every message that it must give.
+"""Mistakes in config.pbtxt, each with all its messages.
 
-Each is one replacement in a config of the sample models. Most of them stop a real server; the others it accepts, and
-production pays (docs/facts/triton-configuration.md).
+Each is one replacement in a sample model's config. Most stop a real server; the others cause problems in production
+(docs/facts/triton-configuration.md).
 """
 
 from typing import NamedTuple
 
 
 class Mistake(NamedTuple):
-    """`old` becomes `new` in `file`; `problems` are the messages, their paths relative to the models directory."""
+    """`old` becomes `new` in `file`; `problems` are the messages, with paths relative to the models directory."""
 
     name: str
     file: str

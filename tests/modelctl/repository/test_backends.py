@@ -1,4 +1,4 @@
-"""Backends of one's own, in the release or in the image, and the platforms that Triton's core knows."""
+"""Custom backends, in the release or in the image, and the platforms of Triton's core."""
 
 from pathlib import Path
 
@@ -99,7 +99,7 @@ def test_of_several_model_files_the_server_takes_the_same_one(models: Path) -> N
     onnx.save(onnx_models.same("FLOAT", ["batch", 4]), str(models / "normalize" / "1" / "model.onnx"))
     with pytest.raises(ValidationFailed) as failure:
         load(models)
-    # What the file says of its tensors is held against the config: it was read as one of onnxruntime.
+    # The file's tensors are checked against the config: it was read as an onnxruntime model.
     assert "the model has no output NORMALIZED; it has OUT" in str(failure.value)
 
 

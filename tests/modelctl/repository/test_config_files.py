@@ -1,4 +1,4 @@
-"""The files that a config names: inside of the model, and in the release."""
+"""Files that a config names: inside the model, and in the release."""
 
 import io
 import os
@@ -299,7 +299,7 @@ def test_the_archive_of_an_environment_has_what_the_backend_starts_it_with(
 def test_an_environment_that_leads_out_behind_what_is_read_of_other_archives_is_told(
     models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The backend writes its members as they are named, wherever in gigabytes they stand."""
+    """The backend writes members under their names, at any position in gigabytes."""
     monkeypatch.setattr("modelctl.repository.rules.formats._UNPACKED_BYTES", 512)
     with tarfile.open(models / "normalize" / "env.tar.gz", "w:gz") as packed:
         for name, size in (("bin/activate", 1), ("lib/libtorch.so", 3 * 1024**2), ("../../opt/tritonserver/x", 1)):
@@ -318,7 +318,7 @@ _UNREADABLE = "EXECUTION_ENV_PATH: it is no tar archive, or is cut off or damage
 
 
 def _environment(models: Path, name: str, mode: Any) -> Path:
-    """Make a model's archive of 100 KB that do not compress, with what the backend needs."""
+    """Create a model's archive with 100 KB of incompressible data, with the backend's files."""
     archive = models / "normalize" / name
     with tarfile.open(archive, mode) as packed:
         member = tarfile.TarInfo("bin/activate")
@@ -330,7 +330,7 @@ def _environment(models: Path, name: str, mode: Any) -> Path:
 
 @pytest.mark.parametrize("name", ["../x", "a/../../x", "/x"])
 def test_an_environment_that_leads_out_is_told_once(models: Path, name: str) -> None:
-    """As an archive of a model it would be told, too, and how to pack that."""
+    """The check for a model's archive would report it too, with advice on packing."""
     _archive(models / "normalize" / "env.tar.gz", "bin/activate", name)
     _append(models, _ENVIRONMENT.format("env.tar.gz"))
     assert _messages(models) == [
@@ -381,7 +381,7 @@ def test_an_environment_that_is_a_pointer_is_told_as_one_alone(models: Path) -> 
 
 
 def test_an_environment_of_a_kind_that_python_does_not_read_is_judged_as_a_file_of_its_name(models: Path) -> None:
-    """The backend's libarchive reads zip, too."""
+    """The backend's libarchive also reads zip."""
     archive = models / "normalize" / "env.zip"
     with zipfile.ZipFile(archive, "w") as packed:
         packed.writestr("bin/activate", "")

@@ -1,4 +1,4 @@
-"""Every mistake in a config is found, with its place, and nothing else is reported with it."""
+"""Every mistake in a config is reported with its place, and no other mistake with it."""
 
 from pathlib import Path
 

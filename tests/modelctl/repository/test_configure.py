@@ -1,4 +1,4 @@
-"""A generated config is the author's shape with the stack's scheduling, instances and warm-up, or a list of sentences."""
+"""A generated config has the author's shape with the stack's scheduling, instances and warm-up, or a list of messages."""
 
 import hashlib
 import json
@@ -253,7 +253,7 @@ def test_text_is_warmed_up_as_the_server_reads_it_from_a_file() -> None:
 
     made = _configure(base, golden=golden)
 
-    # Each element has its length in front, as in a request (docs/facts/triton-configuration.md#warm-up).
+    # Each element is preceded by its length, as in a request (docs/facts/triton-configuration.md#warm-up).
     (content,) = data_files(made, golden).values()
     assert content == b"\x02\0\0\0ab" + b"\x02\0\0\0" + "é".encode()
 
@@ -308,12 +308,12 @@ def test_on_the_cpu_nothing_builds_engines() -> None:
 
 
 def test_a_sequence_model_is_not_warmed_up() -> None:
-    """Server 2.51 refused to load one that was: the model got no control inputs."""
+    """Server 2.51 refused to load such a model: it got no control inputs."""
     assert not _configure(SEQUENCE, sequence={"strategy": "direct"}).model_warmup
 
 
 def test_a_decoupled_model_is_warmed_up_with_its_authors_sample_only() -> None:
-    """Server 2.51 crashed while it loaded one that answered zeros with an error."""
+    """Server 2.51 crashed while loading a model that answered zeros with an error."""
     sample = (
         'model_warmup [ { batch_size: 1 inputs { key: "X" value { data_type: TYPE_FP32 dims: [ 4 ] random_data: true } } } ]'
     )

@@ -1,4 +1,4 @@
-"""Whatever a stack may write, a generated config keeps every rule, and its text reads back as the same config."""
+"""For any valid stack, a generated config keeps every rule, and its text parses to the same config."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ BASES = {
 
 @st.composite
 def wanted(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
-    """A backend and wants that a model of it can fulfil, as a stack file says them."""
+    """Draw a backend and wants that its model can fulfil, as in a stack file."""
     backend = draw(st.sampled_from(sorted(BASES)))
     device = "gpu" if backend == "tensorrt" else draw(st.sampled_from(["cpu", "gpu"]))
     expected = draw(st.floats(0.001, 1_000_000))

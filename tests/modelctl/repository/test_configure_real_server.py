@@ -1,4 +1,4 @@
-"""A real tritonserver loads generated configs of every kind of model that it has a backend for, and answers with them."""
+"""A real tritonserver loads and serves generated configs of all model kinds for its backends."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ STACK = "dev"
 
 
 def _wants(**more: Any) -> dict[str, Any]:
-    # Server 2.51 knows no model_metrics.
+    # Server 2.51 does not know model_metrics.
     return wants(latencyHistogram=False, **more)
 
 
@@ -44,7 +44,7 @@ SERVING = {
     "picture": _wants(),
     "picture_cold": _wants(),
 }
-"""pick_model and embed_clean are served by their own config.pbtxt."""
+"""pick_model and embed_clean use their own config.pbtxt."""
 
 PICTURE = """
 import io, json, zlib
@@ -66,7 +66,7 @@ input [ { name: "FILE" data_type: TYPE_STRING dims: [ 1 ] } ]
 output [ { name: "SUM" data_type: TYPE_INT64 dims: [ 1 ] } ]
 instance_group [ { kind: KIND_CPU } ]
 """
-"""A step that decodes compressed pixels, as one for JPEG does, and fails to on what is no picture."""
+"""A step that decodes compressed pixels, like a JPEG step, and fails for other input."""
 
 
 def _add_picture_models(models: Path) -> None:
@@ -83,7 +83,7 @@ def _add_picture_models(models: Path) -> None:
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    """A release of all samples for a stack that wants something different of each."""
+    """Return a release of all samples for a stack with different wants for each."""
     directory = tmp_path_factory.mktemp("release")
     ignored = shutil.ignore_patterns("__pycache__")
     models = Path(shutil.copytree(SAMPLES, directory / "models", ignore=ignored))
@@ -100,14 +100,14 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 
 def _leave_open(config: Path) -> None:
-    """Take out what NVIDIA's examples leave out: the backend, the bound of the queue, the number of instances."""
+    """Remove the fields that NVIDIA's examples omit: the backend, the queue bound, the number of instances."""
     text = config.read_text().replace('backend: "python"\n', "").replace(" count: 1", "")
     config.write_text(f"{text[: text.index('dynamic_batching')]}{text[text.index('instance_group') :]}")
 
 
 @pytest.fixture(scope="module")
 def client(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.InferenceServerClient]:
-    """A client of a server that has loaded the whole release as that stack."""
+    """Yield a client of a server that has loaded the whole release as that stack."""
     directory = tmp_path_factory.mktemp("server")
     for key, planned in plan.objects.items():
         target = directory / "repository" / key
@@ -136,7 +136,7 @@ def client(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grp
             assert server.poll() is None, log.read_text(errors="replace")[-5000:]
             try:
                 return bool(client.is_server_ready())
-            except InferenceServerException:  # nothing listens while models load
+            except InferenceServerException:  # the port is closed while models load
                 return False
 
         wait_until(ready, "the server to be ready", 150, log)

@@ -1,4 +1,4 @@
-"""Files that are not what their name says: placeholders, error pages, models and archives that are cut off or damaged."""
+"""Files with unexpected content: placeholders, error pages, truncated or damaged models and archives."""
 
 import gzip
 import io
@@ -28,7 +28,7 @@ def _field(number: int, value: int | bytes) -> bytes:
 
 
 def _onnx(initializer: bytes = b"") -> bytes:
-    """A ModelProto with a graph of one node, as the ONNX libraries write it."""
+    """Return a ModelProto with a one-node graph, as the ONNX libraries write it."""
     node = _field(1, b"x") + _field(2, b"y") + _field(4, b"Identity")
     graph = _field(1, node) + _field(2, b"graph") + (_field(5, initializer) if initializer else b"")
     return _field(1, 8) + _field(2, b"pytorch") + _field(7, graph) + _field(8, _field(2, 17))
@@ -279,7 +279,7 @@ def test_a_tar_archive_that_leads_out_is_refused(tmp_path: Path, name: str, what
 
 @pytest.mark.parametrize("name", ["env.tar", "env.tar.gz"])
 def test_links_of_a_virtual_environment_are_let_be(tmp_path: Path, name: str) -> None:
-    """Of the server's image it has the interpreter, and of itself the rest."""
+    """The interpreter comes from the server's image, and the other files from the environment itself."""
     packed = _tar_of(
         _member("bin/python3", _SYM, "/usr/bin/python3"),
         _member("bin/python", _SYM, "python3"),
@@ -293,7 +293,7 @@ def test_links_of_a_virtual_environment_are_let_be(tmp_path: Path, name: str) ->
 
 
 def test_a_compressed_archive_is_read_behind_the_last_of_its_members(tmp_path: Path) -> None:
-    """Where tar's own end stands, gzip has a checksum to come."""
+    """After tar's end marker, gzip still has a checksum."""
     whole = gzip.compress(_tar_of())
     (said,) = _said(tmp_path / "env.tar.gz", whole[:-8] + b"\0" * 8)
     assert said.startswith("not a compressed tar archive: it is damaged (")
@@ -445,7 +445,7 @@ def test_a_secret_in_a_config_is_told_with_its_line(models: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-8-sig"])
 def test_a_secret_in_a_text_of_another_encoding_is_told_with_its_line(models: Path, encoding: str) -> None:
-    """As editors and shells of Windows write it, with a mark at the beginning and without."""
+    """As editors and shells of Windows write it, with and without a byte order mark."""
     (models / "normalize" / "notes.txt").write_bytes(f"{'one ' * 30_000}\nhf_{'a' * 34}\n".encode(encoding))
     assert [str(problem).removeprefix(f"{models}/") for problem in validate(models)] == [
         "normalize/notes.txt:2: has what looks like a token of Hugging Face, which everybody who reads the bucket would "

@@ -1,4 +1,4 @@
-"""Values that follow from the SLO and the rates when a stack says no more."""
+"""Values derived from the SLO and the rates if a stack does not set them."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from modelctl.repository.configure import derive
         (50, 6999, 8, 0),  # 1000.1 µs
         (50, 7000, 8, 1000),
         (50, 70_000, 8, 100),
-        (50, 1_000_000, 1, 0),  # nobody to wait for
+        (50, 1_000_000, 1, 0),  # no other request to wait for
         (10, 7000, 8, 0),  # 1000 µs are a tenth of the SLO
         (10, 14_000, 8, 500),
         (20, 7000, 8, 1000),
@@ -25,10 +25,10 @@ def test_a_request_waits_only_where_a_batch_arrives_in_time(slo_ms: int, rate: f
 @pytest.mark.parametrize(
     ("peak", "timeout_us", "largest", "instances", "levels", "size"),
     [
-        (1000, 150_000, 8, 1, 1, 150),  # what the fleet's peak brings within the timeout
+        (1000, 150_000, 8, 1, 1, 150),  # the fleet's peak within the timeout
         (120, 150_000, 8, 1, 1, 18),
         (1, 150_000, 8, 2, 1, 32),  # two batches per instance
-        (0.001, 100_000, 0, 1, 1, 2),  # a model that does not batch
+        (0.001, 100_000, 0, 1, 1, 2),  # a model without batching
         (1_000_000, 10_000_000, 8, 1, 1, 4096),
         (1_000_000, 10_000_000, 8, 1, 3, 1365),  # all levels together stay within it
         (1, 100_000, 4096, 64, 1, 4096),

@@ -1,4 +1,4 @@
-"""NVIDIA's own configs of language models are taken as they are; what would keep an engine from starting is told."""
+"""NVIDIA's own language model configs are accepted; reasons that an engine cannot start are reported."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ _TEXT_IN = 'input [ { name: "text_input" data_type: TYPE_STRING dims: [ 1 ] } ]'
 _TEXT_OUT = 'output [ { name: "text_output" data_type: TYPE_STRING dims: [ -1 ] } ]'
 _TOKENS = 'name: "ids" data_type: TYPE_INT32 dims: [ -1 ]'
 _CPU = "instance_group [ { count: 1 kind: KIND_CPU } ]"
-# After the form of NVIDIA's template: what its fill_template.py fills, and optional parameters that stay as they are.
+# The form of NVIDIA's template: the fields of its fill_template.py, and unchanged optional parameters.
 TENSORRT_LLM = {
     "preprocessing": f"""
         name: "preprocessing" backend: "python" max_batch_size: 8 {_TEXT_IN} output [ {{ {_TOKENS} }} ] {_CPU}
@@ -66,7 +66,7 @@ MODEL_PY = "class TritonPythonModel:\n    def execute(self, requests):\n        
 
 @pytest.fixture
 def vllm(tmp_path: Path) -> Path:
-    """A repository with one model of the vLLM backend."""
+    """Return a repository with one vLLM model."""
     folder = tmp_path / "repository" / "llm" / "1"
     folder.mkdir(parents=True)
     (folder / "model.json").write_text(json.dumps(ARGUMENTS))
@@ -76,7 +76,7 @@ def vllm(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tensorrt_llm(tmp_path: Path) -> Path:
-    """A repository with the five models of TensorRT-LLM."""
+    """Return a repository with TensorRT-LLM's five models."""
     for name, config in TENSORRT_LLM.items():
         folder = tmp_path / "repository" / name / "1"
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Golden inferences: what is one, and which answers pass."""
+"""Golden inferences: their form, and the accepted answers."""
 
 import json
 from typing import Any

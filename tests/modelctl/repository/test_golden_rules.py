@@ -1,4 +1,4 @@
-"""golden.json is an inference that the model can take and an answer that it can give, or the release says what is wrong."""
+"""golden.json has a valid input and a possible answer of the model, or the release reports the mistake."""
 
 import json
 from pathlib import Path

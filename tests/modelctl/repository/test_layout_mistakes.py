@@ -1,4 +1,4 @@
-"""Mistakes in the files of a repository: each found, with its path, and nothing else reported with it."""
+"""Mistakes in a repository's files: each is reported with its path, and no other mistake with it."""
 
 import os
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def _link(relative: str, target: str) -> Callable[[Path], None]:
 def _oversized(relative: str) -> Callable[[Path], None]:
     def change(models: Path) -> None:
         with (models / relative).open("wb") as file:
-            file.truncate(MAX_OBJECT_BYTES + 1)  # a hole, it takes no room on the disk
+            file.truncate(MAX_OBJECT_BYTES + 1)  # a sparse file, which needs no disk space
 
     return change
 

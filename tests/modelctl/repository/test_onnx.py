@@ -1,4 +1,4 @@
-"""An ONNX file's own word, and a config that says something else."""
+"""An ONNX file's own declaration, and a config that contradicts it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -101,7 +101,7 @@ def test_a_file_that_is_cut_off_or_damaged_is_read_or_refused(
     ("begins", "letter"), [(b"", b"x"), (b"\x08\x08\x3a\x80\xda\xc4\x09", b"\x18")], ids=["model", "graph"]
 )
 def test_a_file_of_one_letter_is_refused_before_somebody_waits_for_it(tmp_path: Path, begins: bytes, letter: bytes) -> None:
-    (tmp_path / "m.onnx").write_bytes(begins + letter * 20_000_000)  # each two look like a field that ONNX may get
+    (tmp_path / "m.onnx").write_bytes(begins + letter * 20_000_000)  # each pair looks like a field that ONNX may get
     with pytest.raises(NotOnnx, match="more than 2000000 fields stand from byte"):
         onnx_file.read(tmp_path / "m.onnx")
 
@@ -360,7 +360,7 @@ def test_a_model_for_a_newer_runtime_than_any_is_told(tmp_path: Path) -> None:
 def test_the_operator_set_has_to_be_one_of_the_stacks_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: bool
 ) -> None:
-    """Until a newer release has a newer one, all that the table knows have the same."""
+    """Until a newer release has a newer one, all versions in the table have the same."""
     if wrong:
         monkeypatch.setitem(ONNX_RUNTIMES, "26.07", OnnxRuntime("1.24.4", {"ai.onnx": 25, "ai.onnx.ml": 5}, 13))
     made = onnx_models.sums()

@@ -35,7 +35,7 @@ def moto() -> Iterator[str]:
 
 @pytest.fixture
 def client(moto: str, released: Manifest, tmp_path: Path) -> Iterator[grpc.InferenceServerClient]:
-    """A client of a server that has loaded the release from the bucket."""
+    """Yield a client of a server that has loaded the release from the bucket."""
     address, log, models = loopback_address(), tmp_path / "tritonserver.log", tmp_path / "volume"
     models.mkdir()
     command = tritonserver_command(
@@ -62,7 +62,7 @@ def client(moto: str, released: Manifest, tmp_path: Path) -> Iterator[grpc.Infer
             assert server.poll() is None, log.read_text(errors="replace")
             try:
                 return bool(client.is_model_ready("pipeline"))
-            except InferenceServerException:  # nothing listens while models load
+            except InferenceServerException:  # the port is closed while models load
                 return False
 
         wait_until(ready, "pipeline to be ready", 150, log)
@@ -71,7 +71,7 @@ def client(moto: str, released: Manifest, tmp_path: Path) -> Iterator[grpc.Infer
 
 @pytest.fixture(params=[1, 2])
 def version(request: pytest.FixtureRequest) -> int | list[int]:
-    """The version of classify that the release serves, or several."""
+    """Return the served version of classify, or several."""
     return request.param  # type: ignore[no-any-return]
 
 

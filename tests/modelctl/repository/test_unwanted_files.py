@@ -1,4 +1,4 @@
-"""Files among models that belong to no release: told and left out, or refused with what would be right."""
+"""Files that do not belong to a release: reported and left out, or refused with a remedy."""
 
 import os
 import socket
@@ -249,7 +249,7 @@ def _fifo(path: Path) -> None:
 def _socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         before = Path.cwd()
-        os.chdir(path.parent)  # a socket's path has 108 characters at most
+        os.chdir(path.parent)  # a socket's path has at most 108 characters
         try:
             server.bind(path.name)
         finally:

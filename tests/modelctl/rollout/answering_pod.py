@@ -1,4 +1,4 @@
-"""A pod that answers over HTTP like a Triton whose models are ready, and inferences as a test says. No model is loaded."""
+"""A pod that answers over HTTP like a Triton with ready models; the test sets its inferences. No model is loaded."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FULL = (503, {"error": "Exceeds maximum queue size"})
 
 
 def out(value: float) -> tuple[int, dict[str, Any]]:
-    """The answer of a model of `tests.modelctl.rollout.releases`; 1.0 is the right one."""
+    """Return the answer of a model of `tests.modelctl.rollout.releases`; 1.0 is correct."""
     return 200, {"outputs": [{"name": "OUT", "datatype": "FP32", "shape": [1, 1], "data": [value]}]}
 
 
 @contextlib.contextmanager
 def answering_pod(answer: Callable[[str], tuple[int, dict[str, Any]]], name: str = "a") -> Iterator[Pod]:
-    """Yields a pod that answers an inference with the status and body that `answer` returns for its path."""
+    """Yield a pod that answers an inference with the status and body that `answer` returns for its path."""
 
     class Answers(http_server.Handler):
         def do_GET(self) -> None:

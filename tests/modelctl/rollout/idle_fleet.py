@@ -1,4 +1,4 @@
-"""A fleet for what only looks at pods: no pod answers, and whoever restarts one or tells clients something fails."""
+"""A fleet for read-only code: no pod answers, and restarts and updates of clients fail."""
 
 from collections.abc import Mapping
 
@@ -6,9 +6,9 @@ from modelctl.rollout.fleet import FleetError, Pod, ServedVersion
 
 
 class IdleFleet:
-    """`pods`: at which nothing answers; None: they cannot be listed. `release`: the one that they all were started with.
+    """`pods` do not answer; None: they cannot be listed. `release`: the release that all pods were started with.
 
-    `served`: the versions that clients are told to ask for.
+    `served`: the versions that clients use.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Releases of small models for the plan of a rollout; none of them is ever loaded."""
+"""Releases of small models for a rollout's plan; none of them is ever loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from modelctl.store.manifest import Manifest
 
 
 def config(queue: int, seconds: int) -> str:
-    """Return the config of a model whose requests wait for so long at most, so many at a time."""
+    """Return the config of a model whose queue holds this many requests for at most this time."""
     return f"""\
 backend: "python"
 max_batch_size: 8
@@ -43,7 +43,7 @@ GOLDEN = json.dumps({"inputs": {"IN": _TENSOR}, "outputs": {"OUT": _TENSOR}})
 
 
 def model(name: str = "adder", version: int = 1, *, config: str = CONFIG, code: str = CODE) -> dict[str, str]:
-    """The files of a model with one version."""
+    """Return the files of a model with one version."""
     return {
         f"{name}/config.pbtxt": config,
         f"{name}/{version}/model.py": code,
@@ -52,7 +52,7 @@ def model(name: str = "adder", version: int = 1, *, config: str = CONFIG, code: 
 
 
 def publish(store: Store, directory: Path, *models: Mapping[str, str]) -> Manifest:
-    """Releases these files, and nothing that was released from the directory before."""
+    """Release only these files, without earlier ones of the directory."""
     shutil.rmtree(directory, ignore_errors=True)
     for path, text in {path: text for files in models for path, text in files.items()}.items():
         (directory / path).parent.mkdir(parents=True, exist_ok=True)

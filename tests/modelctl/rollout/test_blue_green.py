@@ -1,4 +1,4 @@
-"""`modelctl rollout` with `triton.rollout: blue-green`: what it writes into the stack file, and what takes it back.
+"""`modelctl rollout` with `triton.rollout: blue-green`: its changes of the stack file, and reasons for a rollback.
 
 On real servers, under load: tests/system/serving/test_blue_green.py.
 """
@@ -43,14 +43,14 @@ WRONG = "a: adder version 2 answers wrongly: OUT[0] is 7.0, expected 1.0 (tolera
 
 
 class Killed(BaseException):
-    """Stands for the end of a process that is killed."""
+    """Simulates a killed process."""
 
 
 @dataclass
 class Stage:
     """A stack whose release is `old`, in the blue slot. `ups`: slot, release, candidate and percent at each `pulumi up`.
 
-    `at`: what becomes of the candidate's pods when it gets this share.
+    `at`: the fate of the candidate's pods at this share.
     """
 
     file: Path
@@ -73,7 +73,7 @@ class Stage:
     compared: list[dict[str, float]] = field(default_factory=list)
 
     def rollout(self, release: str | None = None, *, back: bool = False, **wanted: Any) -> Any:
-        """Roll `release` out, or the newer one, with these other fields of Wanted."""
+        """Roll out `release`, or the newer one, with these other fields of Wanted."""
         self.tried = [self.pods.enter_context(answering_pod(lambda _: out(self.answer)))]
         fleets: dict[str, Fleet] = {
             "triton-blue": IdleFleet(self.stable, self.old.id, self.told),
@@ -113,7 +113,7 @@ def stage(store: Store, tmp_path: Path) -> Iterator[Stage]:
 
 
 def served(stage: Stage) -> tuple[str, str, str | None]:
-    """The slot, the release and the one before, of a file without a candidate."""
+    """Return slot, release and previous release of a file without a candidate."""
     models = load_stack_file(stage.file).models
     assert models.release is not None
     assert models.candidate is None
@@ -127,7 +127,7 @@ def test_a_release_is_asked_when_its_pods_have_answered_and_is_the_release_at_th
     assert (result.outcome, result.release) == (Outcome.DONE, new)
     assert stage.ups == [("blue", old, new, 0), ("blue", old, new, 100), ("green", new, None, None)]
     assert served(stage) == ("green", new, old)
-    # Nothing but the pin and the slot is different.
+    # Only the pin and the slot differ.
     assert len(set(before.splitlines()) - set(stage.file.read_text().splitlines())) <= 3
 
 
@@ -148,7 +148,7 @@ def test_a_step_without_requests_takes_it_back(stage: Stage) -> None:
 
 
 def test_a_model_of_sequences_is_judged_by_all_requests_alone(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until then it has none, neither requests nor copies: no gate waits for them."""
+    """Until then it gets neither requests nor copies, so no gate waits for them."""
     monkeypatch.setattr(Models, "keeps_sequences", lambda *_: True)
     result = stage.rollout(mirror=20, canary=(5, 25))
     assert (result.outcome, [percent for *_, percent in stage.ups]) == (Outcome.DONE, [0, 0, 5, 25, 100, None])
@@ -173,7 +173,7 @@ def test_copies_are_judged_beside_the_requests_that_the_release_answers(
     looks: Counter[str] = Counter()
 
     def counters(client: PodClient) -> dict[Any, Counters]:
-        """200 requests more at each look, of 1 to 1.02 ms, of which a share failed, those of the release none."""
+        """Count 200 more requests at each look, of 1 to 1.02 ms; a share fails, but none of the release's."""
         version = 1 if client.pod.name == "old" else 2
         looks[client.pod.name] += 1
         number = 200.0 * looks[client.pod.name]
@@ -215,7 +215,7 @@ def test_one_that_had_requests_gets_no_copies_when_it_goes_on(stage: Stage) -> N
     with pytest.raises(Killed):
         stage.rollout(mirror=20)
     stage.killed = None
-    candidate.give(stage.file, 100)  # as far as it could have come
+    candidate.give(stage.file, 100)  # the largest possible share
     assert stage.rollout(mirror=20).outcome is Outcome.DONE
     assert stage.mirrored == [0, 20, 0, 0, 0]
 
@@ -242,7 +242,7 @@ def test_copies_that_cannot_be(stage: Stage, mirror: str, rollout: str, said: st
 def test_a_pod_that_ends_under_its_requests_takes_it_back(
     stage: Stage, tmp_path: Path, percent: int, end: Callable[[ExitStack, list[Pod]], None]
 ) -> None:
-    # What is new has no requests to be judged by.
+    # A new model has no requests for an evaluation.
     stage.new = publish(stage.store, tmp_path / "repository", {**model(), **model("other")})
     stage.at[percent] = end
     result = stage.rollout(canary=(5,))
@@ -312,7 +312,7 @@ def test_a_killed_rollout_goes_on_by_the_same_command(stage: Stage, at: int) -> 
     assert result.outcome is (Outcome.NOTHING_TO_DO if at == 3 else Outcome.DONE)
     assert served(stage) == ("green", stage.new.id, stage.old.id)
     assert stage.ups[-1] == ("green", stage.new.id, None, None)
-    # What had all requests keeps them.
+    # A model with all requests keeps them.
     assert 0 not in [percent for *_, percent in stage.ups[2 if at == 1 else 1 :]][1:]
 
 
@@ -356,7 +356,7 @@ def unproven(files: dict[str, str]) -> dict[str, str]:
             (),
             "adder: version 3 has no golden.json, so that nothing would tell a wrong model from",
         ),
-        ({**model(), **model("other")}, (5,), None),  # of which nobody has an SLO, and nobody knows the requests yet
+        ({**model(), **model("other")}, (5,), None),  # without an SLO, and with unknown requests
         (
             {**model(), "adder/1/labels.txt": "one"},
             (5,),

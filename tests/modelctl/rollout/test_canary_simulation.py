@@ -21,7 +21,7 @@ def test_a_bad_canary_is_taken_back(case: canary_gate.Case) -> None:
 def test_a_right_canary_gets_all_requests_after_it_has_had_enough() -> None:
     verdict, seconds = simulate(replace(CASES[0], rate=50.0), 1, SHORT)
     assert verdict == "done"
-    # Of one request in twenty 747 take about 300 s; the second step has them sooner.
+    # At one request in twenty, 747 take about 300 s; the second step gets them sooner.
     assert seconds >= 270 + SHORT.terms.seconds + SHORT.watch
 
 

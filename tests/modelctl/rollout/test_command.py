@@ -1,4 +1,4 @@
-"""`modelctl rollout` and `modelctl parity` as a person types them, where no cluster is needed."""
+"""`modelctl rollout` and `modelctl parity` from the command line, without a cluster."""
 
 import contextlib
 from pathlib import Path

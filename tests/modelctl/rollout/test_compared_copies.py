@@ -1,4 +1,4 @@
-"""`modelctl rollout --mirror` of a stack that compares answers: what is written, and what becomes of the candidate.
+"""`modelctl rollout --mirror` of a stack that compares answers: its file changes, and the candidate's outcome.
 
 On a real gateway: tests/system/e2e/test_gateway_blue_green.py.
 """
@@ -34,7 +34,7 @@ Counted = Callable[[int], tuple[int, int, int, int]]
 
 @contextmanager
 def comparer(counted: Counted) -> Iterator[Pod]:
-    """A comparer that has counted so many at each look: same, different, unanswered, dropped."""
+    """Yield a comparer with these counts at each look: same, different, unanswered, dropped."""
     looks = itertools.count(1)
 
     class Answers(http_server.Handler):
@@ -49,7 +49,7 @@ def comparer(counted: Counted) -> Iterator[Pod]:
 
 @pytest.fixture
 def compares(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """One whose stack compares answers, and whose releases get 200 requests between two looks."""
+    """Return a stage whose stack compares answers, and whose releases get 200 requests between two looks."""
     text = stage.file.read_text()
     assert text.count("rollout: blue-green") == 1
     stage.file.write_text(text.replace("rollout: blue-green", f"rollout: blue-green\n    comparerImage: {IMAGE}"))
@@ -131,7 +131,7 @@ def test_too_few_compared_answers_take_it_back_and_are_told(compares: Stage, cou
     compares.limits = replace(LIMITS, canary=0.5, poll=0.01)
     result = run(compares, counted)
     assert result.outcome is Outcome.NO_TRAFFIC
-    # Of the other questions the few looks may have left one open, too.
+    # With so few looks, another check may also be undecided.
     assert result.reason.endswith(f"adder version 2: {seen.format(old=compares.old.id)}")
 
 
@@ -176,7 +176,7 @@ def test_the_tolerance_is_that_of_the_candidates_golden_inference(compares: Stag
 def test_what_is_written_is_what_is_read_and_goes_with_the_copies(compares: Stage, tolerances: dict[str, float]) -> None:
     candidate.add(compares.file, compares.new, None)
     alone = compares.file.read_text()
-    for percent in (20, 30):  # written anew by a rollout that goes on
+    for percent in (20, 30):  # a continued rollout writes it again
         candidate.mirror(compares.file, percent, tolerances)
         tried = load_stack_file(compares.file).models.candidate
         assert tried is not None

@@ -1,4 +1,4 @@
-"""Pods behind a port forward that is lost: what is sent again, what is told, and that no model is judged by it."""
+"""Pods behind a lost port forward: repeated requests, messages, and no effect on a model's evaluation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INFER = "/v2/models/m/versions/1/infer"
 
 
 class _Triton(http_server.Handler):
-    """Answers; before that `lose` is called, while its count lasts."""
+    """Answers after calling `lose`, while its count lasts."""
 
     requests: list[str] = []  # noqa: RUF012 - of the class, so that a test sees it
     losses = 0
@@ -53,7 +53,7 @@ class _Triton(http_server.Handler):
 
 
 class Site:
-    """A pod of a Triton behind an API server behind a network; `told` are the lines for a person."""
+    """A Triton pod behind an API server behind a network; `told` are the lines for the user."""
 
     def __init__(self, api: ApiServer, port: int) -> None:
         self.api, self.port = api, port
@@ -132,7 +132,7 @@ def test_who_may_not_forward_ports_has_no_pod_that_is_down(site: Site) -> None:
 def test_a_pod_that_is_gone_is_down_and_one_that_cannot_be_reached_is_not(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pod that is down has no requests. Of one behind a lost forward nothing is known, so the look has no counts."""
+    """A pod that is down has no requests. Behind a lost forward its state is unknown, so the look has no counts."""
     site.api.pods = {}
     pods = Pods(IdleFleet([site.pod()]), Limits(), lambda: None, lambda _: None)
     with PodClient(site.pod()) as client, pytest.raises(PodDown):
@@ -161,7 +161,7 @@ def test_a_rollout_is_undone_for_its_pods_and_never_for_the_way_to_them(
 
     def undo(_: Controller, lease: object, reason: str, **__: object) -> None:
         asked.append(reason)
-        raise failure  # which ends the test: what comes next is the phase UNDO_SERVE
+        raise failure  # which ends the test: the next phase is UNDO_SERVE
 
     monkeypatch.setattr(Phases, "do", fail)
     monkeypatch.setattr(Controller, "_undo", undo)

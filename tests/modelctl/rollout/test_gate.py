@@ -1,4 +1,4 @@
-"""The gate of canaries on counters as servers export them."""
+"""The canary gate on counters as servers export them."""
 
 from dataclasses import replace
 from math import inf, log
@@ -40,7 +40,7 @@ nv_cpu_utilization 0.5
 
 
 def _did(requests: float, *, failed: float = 0, canceled: float = 0, late: float | None = 0, ms: float = 10) -> Counters:
-    """The answers of a version. `late`: of its answers, over 50 ms; None: no histogram."""
+    """Return a version's counters. `late`: answers over 50 ms; None: no histogram."""
     success = requests - failed - canceled
     buckets = {} if late is None else {25.0: 0.0, 50.0: success - late, inf: success}
     return Counters(
@@ -49,7 +49,7 @@ def _did(requests: float, *, failed: float = 0, canceled: float = 0, late: float
 
 
 def _gate(new: Counters, old: Counters, canary: Canary = CANARY, *, watched: bool = False) -> Gate:
-    """A gate that has seen this happen in twenty looks."""
+    """Return a gate that has seen these counters in twenty looks."""
     gate = Gate([canary], TERMS, watched=watched)
     for look in range(21):
         gate.look({"a": {("m", 2): _part(new, look / 20), ("m", 1): _part(old, look / 20)}})
@@ -152,13 +152,13 @@ def test_too_few_requests_are_no_judgement(new: Counters, sentence: str) -> None
 
 
 def test_the_weights_are_logarithms_of_likelihood_ratios() -> None:
-    # Two failures of ten where 10 % may and 50 % are bad: 0.5² 0.5⁸ / (0.1² 0.9⁸).
+    # Two failures of ten; 10 % are allowed and 50 % are bad: 0.5² 0.5⁸ / (0.1² 0.9⁸).
     assert likelihood.above_share(2, 10, 0.1, 5) == pytest.approx(log(0.5**10 / (0.1**2 * 0.9**8)))
-    # Of three failures all are the canary's, which has a quarter of the requests; a bad one has 5/8 of the failures.
+    # All three failures are the canary's, which has a quarter of the requests; a bad one has 5/8 of the failures.
     assert likelihood.above_other(3, 100, 0, 300, 5) == pytest.approx(3 * log(0.625 / 0.25))
     assert likelihood.above_other(3, 100, 0, 0, 5) == 0
     ratios = [log(1.2) - 0.1, log(1.2) + 0.1] * 5
-    # One by one they have a variance of 0.1/9, in twos hardly any: what tells least is believed.
+    # Single values have a variance of 0.1/9, pairs almost none: the weakest evidence counts.
     assert likelihood.slower(ratios, 0.2) == pytest.approx(5 * log((0.1 / 9 + log(1.2) ** 2) / (0.1 / 9)))
     assert likelihood.slower([ratio - log(1.2) for ratio in ratios], 0.2) == pytest.approx(-likelihood.slower(ratios, 0.2))
     assert likelihood.slower(ratios[:9], 0.2) == 0

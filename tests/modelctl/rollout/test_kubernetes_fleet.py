@@ -30,7 +30,7 @@ HEADLESS = "app.kubernetes.io/name=triton,app.kubernetes.io/component=inference-
 
 
 def a_slice(service: str, pod: str) -> dict[str, Any]:
-    """An EndpointSlice of a headless Service, with one pod."""
+    """Return an EndpointSlice of a headless Service, with one pod."""
     target = {"kind": "Pod", "name": pod, "uid": f"uid-{pod}"}
     return {
         "metadata": {"name": f"{service}-x", "labels": {"kubernetes.io/service-name": service}},
@@ -152,7 +152,7 @@ def test_from_a_pod_beside_them_pods_are_reached_at_their_own_addresses() -> Non
 
 
 class _Changing(http_server.Handler):
-    """A pod and a ConfigMap that somebody else changes: a deletion and an update are refused as an API server does."""
+    """A pod and a ConfigMap changed by another client: deletion and update are refused, as by an API server."""
 
     uid = "uid-new"
     deleted = False

@@ -1,4 +1,4 @@
-"""The lock of live/, on a bucket of its own."""
+"""The lock of live/, each on its own bucket."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ from tests.paths import ROOT
 from twin.host.processes import wait_until
 
 HOUR = 3600.0
-"""A lease that nothing ends meanwhile, however long this machine stands still."""
+"""A lease that never expires during a test, however slow this machine is."""
 RACER = """
 import sys
 from modelctl.rollout.lease import Lease, LockTaken
@@ -45,7 +45,7 @@ def live(store: Store, monkeypatch: pytest.MonkeyPatch) -> LiveRepository:
     answer, one_call = BotocoreStubber.__call__, threading.Lock()
 
     def answer_alone(stubber: BotocoreStubber, *arguments: Any, **named: Any) -> Any:
-        with one_call:  # moto closes an object that is written anew even while another thread reads it
+        with one_call:  # moto closes an object that is rewritten, even while another thread reads it
             return answer(stubber, *arguments, **named)
 
     monkeypatch.setattr(BotocoreStubber, "__call__", answer_alone)
@@ -72,7 +72,7 @@ def test_a_living_holder_is_not_waited_for(live: LiveRepository) -> None:
     with Lease(live, holder="one", seconds=HOUR) as one:
 
         def moves(_: str) -> None:
-            """Renew the lease as its holder does after a quarter of its time."""
+            """Renew the lease like its holder after a quarter of its time."""
             one.record(lambda journal: journal)
 
         with pytest.raises(LockTaken) as refusal, Lease(live, holder="other", seconds=HOUR, tell=moves):
@@ -125,7 +125,7 @@ def test_who_has_lost_it_may_not_go_on(live: LiveRepository) -> None:
 
 def test_a_write_whose_answer_was_lost_is_not_a_lost_lock(live: LiveRepository) -> None:
     class LosesAnswers:
-        """Writes, and then says what S3 says to the repetition of a write that arrived."""
+        """Writes, and then returns S3's answer to the repetition of a successful write."""
 
         lose = False
 
@@ -160,7 +160,7 @@ def test_of_many_threads_one_holds_it_at_a_time(live: LiveRepository) -> None:
                 at_once.append(len(holders))
 
                 def others_gave_up() -> bool:
-                    lease.record(lambda journal: journal)  # what they watch for: that the lease moves
+                    lease.record(lambda journal: journal)  # they wait for a change of the lease
                     return len(refused) == 3
 
                 wait_until(others_gave_up, "the others to give up", 60)

@@ -1,4 +1,4 @@
-"""Parity of pods: what counts as a difference, and how it is exported."""
+"""Parity of pods: which differences count, and their export."""
 
 from prometheus_client import CollectorRegistry, generate_latest
 

@@ -1,4 +1,4 @@
-"""Which releases a rollout in place refuses, and why."""
+"""Releases that an in-place rollout refuses, with the reasons."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Files of requests to replay, as people write them, and what comes of pods that are overloaded meanwhile."""
+"""Replay files as users write them, and the result if pods are overloaded meanwhile."""
 
 import re
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def test_what_has_no_requests_is_refused(tmp_path: Path, text: str, said: str) -
 
 
 def _replayed(tmp_path: Path, old: list[Answer], new: list[Answer], lines: int = 1, pods: int = 1) -> list[str]:
-    """Return the lines that a replay of `lines` requests tells, with the answers of versions 1 and 2 in turn."""
+    """Return the output lines of a replay of `lines` requests, with the answers of versions 1 and 2 in turn."""
     answers = {"1": iter(old), "2": iter(new)}
     told: list[str] = []
     with ExitStack() as stack:
@@ -162,7 +162,7 @@ def test_a_model_that_the_release_lacks_is_refused_before_anything_is_changed(
 
 @pytest.fixture
 def picky() -> Iterator[Pod]:
-    """A pod whose versions refuse every request with a 400, as Triton does for an input that a model has not."""
+    """Yield a pod whose versions refuse every request with 400, like Triton for an unknown input."""
 
     class Refuses(http_server.Handler):
         def do_POST(self) -> None:

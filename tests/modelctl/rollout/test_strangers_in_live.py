@@ -1,4 +1,4 @@
-"""Objects in live/ that no rollout has put there are neither written over nor deleted."""
+"""A rollout neither overwrites nor deletes others' objects in live/."""
 
 from pathlib import Path
 from typing import Any

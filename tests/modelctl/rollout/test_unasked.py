@@ -1,4 +1,4 @@
-"""Waiting until nobody asks for a version. That clients do, and stop: tests/system/serving/test_rollout.py."""
+"""Waiting until a version gets no requests. With real clients: tests/system/serving/test_rollout.py."""
 
 import pytest
 

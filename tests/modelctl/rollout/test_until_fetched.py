@@ -1,4 +1,4 @@
-"""A rollout waits until what is beside each server has the files on the pod's disk. The answers are made here."""
+"""A rollout waits until each server's sidecar has the files on the pod's disk. The answers are fake."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_model_that_is_to_go_is_waited_for() -> None:
 
 
 def test_as_long_as_bytes_arrive_it_may_take_its_time() -> None:
-    """Far more looks than the limit has time for."""
+    """It looks far more often than the limit has time for."""
     done = itertools.count()
     with following(lambda: state(1, config=OLD, done=n) if (n := next(done)) < 100 else state(1, 2)) as pod:
         assert wait(pod) == ["a: has fetched adder 1 and 2"]
@@ -105,7 +105,7 @@ def test_what_keeps_a_pod_from_it_is_told_at_once() -> None:
 
 
 def test_what_kept_the_rollout_before_from_a_pod_is_not_told_of_this_one() -> None:
-    """A pod says it until it looks again, which it does every few seconds."""
+    """A pod reports it until its next look, which comes every few seconds."""
     before = STARTED - timedelta(seconds=1)
     answers = iter([state(1, config=OLD, problem="a file is damaged", rollout=before), state(1, config=OLD), state(1, 2)])
     with following(lambda: next(answers)) as pod:
@@ -113,7 +113,7 @@ def test_what_kept_the_rollout_before_from_a_pod_is_not_told_of_this_one() -> No
 
 
 def test_what_keeps_another_release_from_a_pod_is_no_matter_for_the_files_that_are_there() -> None:
-    """As while the rollout of that one is undone: the pod would be restarted for it."""
+    """For example while that release's rollout is undone: otherwise the pod would be restarted for it."""
     with following(lambda: state(1, config=OLD, problem="the disk is full")) as pod:
         assert wait(pod, Target("adder", (1,), "{}", OLD)) == ["a: has fetched adder 1"]
 

@@ -1,4 +1,4 @@
-"""`modelctl watch` where pods do not answer, or as a test says. On real servers: tests/system/serving/test_watch.py."""
+"""`modelctl watch` with silent or scripted pods. On real servers: tests/system/serving/test_watch.py."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ DEAD = Pod("a", "uid", http="http://127.0.0.1:9", metrics="http://127.0.0.1:9", 
 
 
 def watched(release: StackRelease, fleet: Fleet, tell: Callable[[str], None] = lambda _: None) -> Seen:
-    """The findings of a watch of no time on a stack without fleets."""
+    """Return the findings of an instant watch on a stack without fleets."""
     versions = release.manifest.versions
     return watch(release, [Watched(fleet, versions, list(versions))], {}, Limits(watch=0), tell)
 
@@ -152,7 +152,7 @@ def test_each_fleet_is_judged_by_its_own_models_and_pods(store: Store, tmp_path:
         "fleet g5: adder version 1 got 0 of 100 requests",
         "fleet g5: left version 1 got 0 of 100 requests",
     ]
-    # Nobody asks the second fleet for the first model.
+    # The second fleet gets no requests for the first model.
     assert [line.partition(" version")[0] for line in wrong.figures] == [
         "fleet g5: adder",
         "fleet g5: left",
@@ -277,7 +277,7 @@ def test_a_release_that_was_pinned_meanwhile_stays(store: Store, tmp_path: Path,
         pin(file, manifest)
 
     def wrong(_: str) -> tuple[int, dict[str, Any]]:
-        pin(file, later)  # by somebody else
+        pin(file, later)  # by another user
         return out(7.0)
 
     with answering_pod(wrong) as pod:

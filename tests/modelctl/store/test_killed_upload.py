@@ -20,7 +20,7 @@ from tests.paths import ROOT
 
 @pytest.fixture
 def parts_arrive(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """The bucket takes no part of a big object until this is set: the upload is in the air as long as a test wants."""
+    """Block the bucket from accepting parts of a big object until this event is set, so the upload stays in progress."""
     arrive, upload_part = threading.Event(), S3Backend.upload_part
 
     def when_let_through(*arguments: Any, **named: Any) -> Any:
@@ -33,7 +33,7 @@ def parts_arrive(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 def test_a_killed_release_is_continued_by_the_next(models: Path, tmp_path: Path, parts_arrive: threading.Event) -> None:
     with (models / "normalize" / "1" / "weights.bin").open("wb") as file:
-        file.truncate(64 * 1024 * 1024)  # big enough for several parts
+        file.truncate(64 * 1024 * 1024)  # large enough for several parts
     log = tmp_path / "release.log"
     with moto_bucket(BUCKET) as url:
         s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=url)

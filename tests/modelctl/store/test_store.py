@@ -1,4 +1,4 @@
-"""How the store recognises an object that is there already, from what a HEAD request says."""
+"""The store recognises an existing object from a HEAD response."""
 
 import io
 from pathlib import Path
@@ -56,7 +56,7 @@ PLAN = "plans/abc/model.plan"
 
 
 def _written_once(tmp_path: Path, *answers: tuple[str, int] | None) -> bool:
-    """Return whether the store wrote a file, with S3's answers to one request each; None is that it is written."""
+    """Return whether the store wrote a file, with one S3 answer per request; None means written."""
     client, file = boto3.client("s3", region_name="us-west-2"), tmp_path / "model.plan"
     file.write_bytes(b"plan")
     with Stubber(client) as stubber:
@@ -78,7 +78,7 @@ CONFLICT = ("ConditionalRequestConflict", 409)
     [
         ((("PreconditionFailed", 412),), False),
         ((CONFLICT, None), True),  # the other request was a removal, or failed
-        ((CONFLICT, CONFLICT, ("PreconditionFailed", 412)), False),  # the other one has written it
+        ((CONFLICT, CONFLICT, ("PreconditionFailed", 412)), False),  # the other request has written it
     ],
 )
 def test_a_write_that_meets_another_one_is_tried_again(
@@ -105,7 +105,7 @@ def test_a_journal_that_meets_another_write_is_written() -> None:
 
 
 def test_a_file_is_written_whole_after_a_conflict(store: Store, tmp_path: Path) -> None:
-    """The request that was refused has read it to its end."""
+    """The refused request has read it to its end."""
     file = tmp_path / "model.plan"
     refused: list[bytes] = []
     file.write_bytes(b"plan")

@@ -1,4 +1,4 @@
-"""The metrics port of a server on a GPU: its recorded scrape, with other numbers of the memory in use."""
+"""A GPU server's metrics port: its recorded scrape, with other values of used memory."""
 
 import re
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ _MIB = 2**20
 
 
 class PlayedGpu:
-    """A GPU whose memory in use, in MiB, is `used` in turn, the last for ever; the server reads it at each third scrape.
+    """A GPU with these `used` MiB in turn, the last one permanently; the server reads it at each third scrape.
 
-    So each new reading of ours meets one of its own. Before the first it says 0, as servers do. `second` is what a second
-    GPU has in use all the time.
+    So each new reading of ours meets one of its own. Before the first one it returns 0, like real servers. `second` is a
+    second GPU's constant usage.
     """
 
     def __init__(self, *used: int, every: int = 3, second: int | None = None) -> None:
@@ -28,7 +28,7 @@ class PlayedGpu:
         self.address = ""
 
     def scrape(self) -> str:
-        """Return what the server says now."""
+        """Return the server's current metrics."""
         self._scrapes += 1
         if self._scrapes % self._every == 0:
             self._energy += 100
@@ -49,7 +49,7 @@ class PlayedGpu:
 
 @contextmanager
 def serving(gpu: PlayedGpu | str) -> Iterator[str]:
-    """Yield HOST:PORT of the metrics of a GPU, or of a recorded scrape that stays as it is."""
+    """Yield HOST:PORT of a GPU's metrics, or of a fixed recorded scrape."""
 
     class Metrics(Handler):
         def do_GET(self) -> None:

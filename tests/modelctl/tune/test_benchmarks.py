@@ -1,4 +1,4 @@
-"""The arithmetic of benchmarks/, what a busy machine is told, and the page of results."""
+"""The arithmetic of benchmarks/, messages on a busy machine, and the results page."""
 
 import asyncio
 from math import log
@@ -71,7 +71,7 @@ def test_a_delivery_without_room_for_its_files_is_refused(monkeypatch: pytest.Mo
 
 
 def of_gateway(found: list[Added]) -> dict[str, Added]:
-    """Return what the gateway adds to the way to the pods, by percentile."""
+    """Return the gateway's added latency over the direct way, by percentile."""
     return {one.percentile: one for one in found if (one.way, one.beside) == ("gateway", "pod")}
 
 
@@ -91,7 +91,7 @@ def test_what_the_gateway_adds_has_the_interval_of_seconds_that_differ() -> None
     seconds: list[Latencies] = [{"pod": straight, "proxy": straight, "gateway": straight + more} for more in (0.0, 1.0) * 50]
     found = of_gateway(added("grpc", seconds, seed=1))
     assert {one.protocol for one in found.values()} == {"grpc"}
-    # Half of the seconds are a millisecond slower, so that the median is as uncertain as it can be, and p99 is certain.
+    # Half of the seconds are a millisecond slower, so the median is as uncertain as possible, and p99 is certain.
     assert (found["p50"].ms[1:], found["p99"].ms) == ((0.0, 1.0), (1.0, 1.0, 1.0))
 
 

@@ -1,4 +1,4 @@
-"""`modelctl tune`: what it says before it measures anything."""
+"""`modelctl tune`: its messages before it measures."""
 
 import socket
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.command import run
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """An address where nothing listens, and that nobody else is given meanwhile."""
+    """Yield an address on which no process listens, reserved meanwhile."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""The config that Triton is given for a candidate, and its comparison with what Triton serves."""
+"""Triton's config for a candidate, compared with the served config."""
 
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup

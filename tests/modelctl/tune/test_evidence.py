@@ -1,4 +1,4 @@
-"""The evidence that a tuning run leaves behind: its file, its machine and its plot."""
+"""The evidence of a tuning run: its file, machine and plot."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The memory that models take of a GPU, read from the metrics that a server on an H200 exported, over HTTP."""
+"""GPU memory of models, read over HTTP from a server's metrics on an H200."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from tests.modelctl.tune.played_gpu import CPU_ONLY, RECORDED, PlayedGpu, servin
 
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask as fast as the server answers; what follows in the background asks nothing."""
+    """Poll as fast as the server answers; the background follower never polls."""
     monkeypatch.setattr(gpu_memory, "_POLL_SECONDS", 0)
     monkeypatch.setattr(gpu_memory, "_EVERY_SECONDS", 3600)
 
@@ -38,7 +38,7 @@ def measured(gpu: PlayedGpu, trials: int = 1) -> list[MemoryUse | None]:
 
 
 def test_use_is_told_before_the_load_after_it_and_at_the_highest() -> None:
-    # The first answer is an old number each time.
+    # The first answer is always an old number.
     assert measured(PlayedGpu(591, 700, 1211)) == [MemoryUse(591, 700, 1211)]
     assert MemoryUse(591, 700, 1211).taken_mib == 620
 
@@ -62,7 +62,7 @@ def test_what_was_used_between_two_readings_of_ours_is_seen(monkeypatch: pytest.
 
 
 class _EndsAfter(gpu_memory.threading.Event):
-    """An event that comes when it was looked for so many times."""
+    """An event that is set after this many checks."""
 
     def __init__(self, times: int) -> None:
         super().__init__()

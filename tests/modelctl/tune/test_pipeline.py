@@ -1,4 +1,4 @@
-"""The parts of a pipeline are searched one after the other, and once more where anything has changed."""
+"""The parts of a pipeline are searched in turn, and once more after any change."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -27,7 +27,7 @@ def _parts(models: Path) -> list[Part]:
 
 
 class _Played:
-    """Searches whose winners are given; notes what was served meanwhile."""
+    """Searches with given winners; records the served models."""
 
     def __init__(self, winners: Sequence[Candidate]) -> None:
         self._winners = iter(winners)

@@ -1,4 +1,4 @@
-"""The search on a server that is a formula: the best configuration is known, time passes only when it says so."""
+"""The search on a formula as the server: the best configuration is known, and time passes only by its rules."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ def summary(rate: float, p95_ms: float) -> Summary:
 
 @dataclass
 class Formula:
-    """A batch of b takes 10 + 2.5b ms, two of the instances have a core of their own, and p95 is two batches and the delay.
+    """A batch of b takes 10 + 2.5b ms, two instances have their own core, and p95 is two batches plus the delay.
 
     With an SLO of 60 ms the largest useful batch is 8 (2 x 30 ms), which two instances serve at 533 requests/s.
     """
@@ -79,7 +79,7 @@ def test_the_known_optimum_is_found_and_of_equals_the_cheapest_wins(seed: int) -
 
     winner = searched(subject, seed=seed).run()
 
-    # Larger batches than 8 and delays do no better, so they are not chosen; nor are three instances on two cores.
+    # Larger batches than 8 and delays are not better, so they are not chosen; nor are three instances on two cores.
     assert winner.candidate == Candidate(8, 0, 2)
     assert winner.rate == pytest.approx(2 * 8 / 30 * 1000, rel=RESOLUTION)
     assert winner.noise == RESOLUTION
@@ -108,7 +108,7 @@ def test_however_short_the_budget_there_is_something_to_choose_from() -> None:
 
     winner = searched(subject, budget=4).run()
 
-    assert subject.used == [Candidate(1, 0, 1), Candidate(32, 0, 1), Candidate(32, 0, 1)]  # the last for what is claimed
+    assert subject.used == [Candidate(1, 0, 1), Candidate(32, 0, 1), Candidate(32, 0, 1)]  # the last one for the claim
     assert winner.candidate == Candidate(32, 0, 1)
 
 
@@ -159,15 +159,15 @@ def test_the_result_is_held_for_as_many_requests_as_it_needs_and_lowered_where_t
     assert requests[0] == pytest.approx(40 + 3 * 40**0.5)
     assert requests[-2:] == [pytest.approx(460)] * 2
     assert winner.rate == claim.rate == pytest.approx(claim.probes[0].rate * 0.88)
-    assert winner.requests == 100  # what the formula says of each load
+    assert winner.requests == 100  # the formula's value for each load
 
 
 LOW_RATE = pytest.approx(1000 / 47.5)
-"""Of the formula: what its SLO of 60 ms leaves a lone request that takes 12.5 ms."""
+"""Of the formula: the rate within its SLO of 60 ms for single requests of 12.5 ms."""
 
 
 def stalling(subject: Formula, at_least_seconds: float = 0.0) -> Formula:
-    """Return it with a queue that stalls: a single instance that batches misses the SLO from 5 to 40 requests/s."""
+    """Return it with a stalling queue: a single batching instance misses the SLO from 5 to 40 requests/s."""
     probe = subject.probe
 
     def stalled(rate: float, seconds: float, seed: int) -> Probe:
@@ -231,7 +231,7 @@ def test_where_nothing_else_is_possible_the_rates_below_the_low_one_are_searched
     [
         (Goal(70, 60, 1), 30, 10),  # 30 % busy
         (Goal(100, 60, 1), 20, 12.5),
-        (Goal(100, 60, 1), 5, None),  # 2 % come upon it busy and are late
+        (Goal(100, 60, 1), 5, None),  # 2 % find it busy and are late
         (Goal(100, 60, 1, slo_p99_ms=105), 5, 10),
         (Goal(600, 60, 1), 90, None),  # the stall is within the SLO
         (Goal(70, 60, 1), 80, None),
@@ -315,7 +315,7 @@ def test_an_slo_that_no_lone_request_keeps_ends_the_search_at_once() -> None:
 
 
 def test_an_slo_that_holds_under_no_load_says_so() -> None:
-    subject = Formula(slo=15)  # a lone request takes 12.5 ms, but p95 under any load is two batches
+    subject = Formula(slo=15)  # a single request takes 12.5 ms, but p95 under any load is two batches
 
     with pytest.raises(SloUnreachable) as failure:
         searched(subject, budget=120).run()
@@ -396,7 +396,7 @@ def test_the_highest_rate_is_bracketed_from_any_guess(truth: float, guess: float
 
     found = highest_rate(probe, guess)
 
-    # Nine loads bracket anything within an order of magnitude of the guess.
+    # Nine loads bracket any value within an order of magnitude of the guess.
     if guess / 14 < truth < guess * 14:
         assert truth / (1 + RESOLUTION) <= found <= truth
     else:

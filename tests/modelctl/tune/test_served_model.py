@@ -1,4 +1,4 @@
-"""When a load is cut short: exactly when its p95 is beyond the SLO whatever comes; and its requests then."""
+"""When to cut a load short: exactly if its p95 will exceed the SLO; and its requests then."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from modelctl.loadgen.result import UNFINISHED
 from modelctl.tune.served_model import WARM_UP_SECONDS, _answered, breaks_slo
 
 SCHEDULE = Schedule.constant(rate=40, seconds=WARM_UP_SECONDS + 1)
-"""20 requests to warm up and 40 that count, of which two may be late."""
+"""20 requests of warm-up and 40 counted ones, of which two may be late."""
 
 
 def outcomes(late: set[int]) -> list[Outcome]:
@@ -57,7 +57,7 @@ def test_requests_of_a_load_that_is_cut_short_are_answered_and_not_cancelled() -
             ended.append("cancelled")
             raise
         ended.append("answered")
-        raise RequestFailed("SHED")  # what fails later is nobody's, and does not end the search either
+        raise RequestFailed("SHED")  # later failures are ignored, and do not stop the search either
 
     async def load() -> Result:
         async with _answered(send) as kept:

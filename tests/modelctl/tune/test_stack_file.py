@@ -1,4 +1,4 @@
-"""Tuned values in a stack file: exactly those change, and what is measured is what the stack would serve."""
+"""Tuned values in a stack file: only they change, and the measured config is the stack's."""
 
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ def test_a_candidate_is_configured_as_a_release_would_be_for_the_stack(tmp_path:
     assert config.dynamic_batching.max_queue_delay_microseconds == 500
     assert config.dynamic_batching.priority_levels == 3
     assert [sample.batch_size for sample in config.model_warmup] == [1]
-    # Left out: equal requests would be answered from the cache, and a server of its own has neither slots nor histograms.
+    # Left out: the cache would answer equal requests, and a separate server has neither slots nor histograms.
     assert not config.response_cache.enable
     assert not config.instance_group[0].HasField("rate_limiter")
     assert not config.HasField("model_metrics")

@@ -1,4 +1,4 @@
-"""The dashboards of the stacks whose rules are tested, and what their queries read."""
+"""The dashboards of the tested stacks, and the metrics in their queries."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ def boards(stack: str) -> dict[str, Dashboard]:
 
 
 def panels(board: Dashboard) -> list[dict[str, Any]]:
-    """Without the headings."""
+    """Return the panels without headings."""
     return [panel for panel in board["panels"] if panel["type"] != "row"]
 
 
 def queries(board: Dashboard) -> list[str]:
-    """The expressions of a dashboard, with a duration where Grafana puts one."""
+    """Return a dashboard's expressions, with a duration in place of Grafana's variables."""
     found = [target["expr"] for panel in panels(board) for target in panel["targets"]]
     return [re.sub(r"\$(\w+)", lambda match: BUILT_IN.get(match[1], match[0]), expression) for expression in found]
 
 
 def read_by_dashboards() -> set[str]:
-    """The metrics and recordings in the queries of all stacks' dashboards, those that fill a variable included."""
+    """Return the metrics and recordings in all dashboards' queries, including queries of variables."""
     every = [query for stack in ALL for board in boards(stack).values() for query in queries(board)]
     lists = [variable["query"] for stack in ALL for board in boards(stack).values() for variable in variables(board)]
     return {name for query in [*every, *(listed_series(text) for text in lists)] for name in metrics(query)}
 
 
 def variables(board: Dashboard) -> list[dict[str, Any]]:
-    """Those that Grafana fills from Prometheus; their `query` as text."""
+    """Return the variables that Grafana fills from Prometheus; their `query` as text."""
     listed = [variable for variable in board["templating"]["list"] if variable["type"] == "query"]
     return [{**variable, "query": variable["query"]["query"]} for variable in listed]
 

@@ -11,5 +11,5 @@ from twin.host import tools
 @pytest.fixture(scope="session")
 def promtool(pytestconfig: pytest.Config) -> Path:
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():  # a first build takes minutes and says so
+    with capture.global_and_fixture_disabled():  # a first build takes minutes and reports progress
         return tools.ensure(["prometheus"], Console(stderr=True))["promtool"]

@@ -1,4 +1,4 @@
-"""Which metrics a PromQL expression reads."""
+"""Metrics that a PromQL expression reads."""
 
 import re
 
@@ -12,7 +12,7 @@ _WORDS = frozenset({"and", "or", "unless", "bool", "inf", "nan"})
 
 
 def metrics(expression: str) -> set[str]:
-    """The names of metrics and recordings in an expression; functions, labels, durations and numbers are none."""
+    """Return the names of metrics and recordings in an expression, without functions, labels, durations and numbers."""
     for pattern in (_STRING, _LABELS, _MATCHERS, _RANGES, _NUMBER):
         expression = pattern.sub(" ", expression)
     return {name for name in _NAME.findall(expression) if name.lower() not in _WORDS}

@@ -1,6 +1,6 @@
-"""The real promtool on rule groups and on the cases of tests/spec/prometheus/cases.
+"""Run the real promtool on rule groups and on the cases of tests/spec/prometheus/cases.
 
-A case file is one of promtool's unit test files. Its key `groups` is ours: the groups that its cases are about.
+A case file is one of promtool's unit test files. The additional key `groups` is ours: the groups that the cases test.
 """
 
 import json
@@ -23,12 +23,11 @@ Case = dict[str, Any]
 
 
 def cases(folder: str) -> dict[str, Case]:
-    """The case files in a folder, by name."""
     return {path.stem: yaml.load(path.read_text(), yaml.CSafeLoader) for path in sorted((CASES / folder).glob("*.yaml"))}
 
 
 def in_slot(case: Case, release: str) -> Case:
-    """Return a case of one Deployment as it is with rollout: blue-green, in the pods of a Helm release."""
+    """Return a case of one Deployment as with rollout: blue-green, in the pods of a Helm release."""
 
     def pod(match: re.Match[str]) -> str:
         name = match[2].removeprefix("triton-")
@@ -47,24 +46,24 @@ def in_slot(case: Case, release: str) -> Case:
 
 
 def check(promtool: Path, groups: Sequence[Group], folder: Path) -> subprocess.CompletedProcess[str]:
-    """`promtool check rules`, with every lint."""
+    """Run `promtool check rules` with every lint."""
     return _run(promtool, "check", "rules", "--lint=all", "--lint-fatal", str(_write(folder / "rules.yaml", groups)))
 
 
 def unit_test(promtool: Path, groups: Sequence[Group], case: Case, folder: Path) -> subprocess.CompletedProcess[str]:
-    """`promtool test rules` over one case file."""
+    """Run `promtool test rules` on one case file."""
     rules = _write(folder / "rules.yaml", concerned(groups, case))
     content = {key: value for key, value in case.items() if key != "groups"}
-    # Sums of floats differ in their last bit; a recording has to be there before the alert that reads it.
+    # Float sums differ in their last bit; a recording must exist before the alert that reads it.
     content |= {"rule_files": [str(rules)], "group_eval_order": case["groups"], "fuzzy_compare": True}
     (folder / "case.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
     return _run(promtool, "test", "rules", str(folder / "case.yaml"))
 
 
 def concerned(groups: Sequence[Group], case: Case) -> list[Group]:
-    """The groups that a case is about: their recordings, and those of their alerts that it names.
+    """Return the groups that a case tests: their recordings, and their alerts that it names.
 
-    Without annotations, which promtool compares word by word, unless the case expects some.
+    Annotations, which promtool compares word by word, are removed unless the case expects some.
     """
     text = json.dumps(case)
     chosen = deepcopy([group for group in groups if group["name"] in case["groups"]])
@@ -82,6 +81,6 @@ def _write(path: Path, groups: Sequence[Group]) -> Path:
 
 
 def _run(promtool: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # Days of samples fit into memory several times; Go's collector takes a quarter of the time by default.
+    # Memory holds several times the days of samples; by default, Go's collector takes a quarter of the time.
     environment = os.environ | {"GOGC": "400"}
     return subprocess.run([promtool, *arguments], capture_output=True, text=True, timeout=120, check=False, env=environment)

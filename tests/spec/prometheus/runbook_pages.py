@@ -1,4 +1,4 @@
-"""Pages of docs/runbooks as their readers have them: sections, code blocks, and queries with their normal values."""
+"""Pages of docs/runbooks as readers see them: sections, code blocks, and queries with their normal values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tests.paths import ROOT
 FOLDER = ROOT / "docs" / "runbooks"
 EVERY_PAGE = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}
 PAGES = {name: page for name, page in EVERY_PAGE.items() if name.startswith("Triton")}
-"""Of the alerts."""
+"""The alerts' pages."""
 NORMAL = "  # normal: "
-"""Between a query and its value in a healthy stack."""
+"""Separator between a query and its value in a healthy stack."""
 
 _FENCE = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
@@ -22,18 +22,16 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def fenced(page: str, language: str) -> list[str]:
-    """Return the lines of all code blocks in a language; one that ends with a backslash continues in the next."""
+    """Return the lines of all code blocks in a language; a backslash at the end continues a line."""
     joined = (block.replace("\\\n", "") for block in blocks(page, language))
     return [line.strip() for block in joined for line in block.splitlines() if line.strip()]
 
 
 def queries(page: str) -> list[str]:
-    """Return the queries of a page, without their normal values."""
     return [line.partition(NORMAL)[0] for line in fenced(page, "promql")]
 
 
 def prose(page: str) -> str:
-    """Return a page without its code blocks."""
     return _FENCE.sub("", page)
 
 

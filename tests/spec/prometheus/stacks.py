@@ -1,4 +1,4 @@
-"""The stacks whose rules are tested: every stack file, and one whose models have SLOs."""
+"""The tested stacks: every stack file, and one whose models have SLOs."""
 
 from functools import cache
 
@@ -13,9 +13,9 @@ from tests.paths import ROOT
 
 LANGUAGE_MODEL = {"device": "gpu", "sloP95Ms": 500, "expectedRate": 2.0, "peakRate": 4.0, "decoupled": True}
 SERVING, BEHIND = "staging with SLOs", "staging with SLOs behind its gateway"
-"""Two replicas; `classify` with a histogram around its 50 ms, `embed.v2` with 200 ms and no histogram, `detect` with 50 ms
-for p95 and 100 ms for p99; two language models, `chat` of vLLM, whose streams last 90 s, and `reply` of TensorRT-LLM.
-SERVING has no gateway, BEHIND has staging's.
+"""Two replicas. `classify` has a histogram around its 50 ms, `embed.v2` has 200 ms and no histogram, `detect` has 50 ms for
+p95 and 100 ms for p99. Two language models: `chat` of vLLM, whose streams last 90 s, and `reply` of TensorRT-LLM. SERVING
+has no gateway, BEHIND has staging's.
 """
 LLM = {"concurrentStreams": 32, "contextTokens": 4096, "weightsMiB": 8000, "kvBytesPerToken": 65536}
 
@@ -28,7 +28,7 @@ STACKS = [path.stem.removeprefix("Pulumi.") for path in sorted((ROOT / "stacks")
 
 @cache
 def settings(stack: str) -> Settings:
-    """Of a stack file, of SERVING or of BEHIND."""
+    """Return the settings of a stack file, of SERVING or of BEHIND."""
     if stack not in (SERVING, BEHIND):
         return load_stack_file(ROOT / "stacks" / f"Pulumi.{stack}.yaml")
     staging = load_stack_file(ROOT / "stacks" / "Pulumi.staging.yaml")
@@ -45,14 +45,14 @@ def settings(stack: str) -> Settings:
 
 @cache
 def with_local_disk() -> Settings:
-    """Staging, whose pods fetch their release before Triton starts."""
+    """Return staging with pods that fetch their release before Triton starts."""
     staging = settings("staging")
     return staging.model_copy(update={"models": staging.models.model_copy(update={"access": "local", "release": SAMPLES})})
 
 
 @cache
 def to_zero() -> Settings:
-    """Dev, whose fleet may have no pod."""
+    """Return dev with a fleet that may have no pod."""
     dev = settings("dev")
     bounds = Autoscaling.model_validate({"minReplicas": 0, "maxReplicas": 2})
     return dev.model_copy(update={"autoscaling": bounds, "triton": dev.triton.model_copy(update={"replicas": None})})
@@ -60,7 +60,7 @@ def to_zero() -> Settings:
 
 @cache
 def blue_green(percent: int) -> Settings:
-    """Staging with a release in `blue`, and in `green` a candidate with so many percent and version 2 of `classify`."""
+    """Return staging with a release in `blue`, and in `green` a candidate with this share and `classify` version 2."""
     staging = settings("staging")
     candidate = Candidate.model_validate(
         {

@@ -1,4 +1,4 @@
-"""The dashboards: what Grafana needs of them, and queries that read what somebody exports."""
+"""The dashboards: Grafana's requirements, and queries of exported metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.spec.prometheus.test_metric_names import known
 
 TITLES = ["Triton: inference", "Triton: GPUs", "Triton: scaling"]
 UNITS = {"reqps", "percentunit", "short", "ms", "µs", "s", "watt", "celsius", "mbytes"}
-"""Of Grafana's list of units (its documentation, "Standard options"); an unknown one it prints after the number."""
+"""Units from Grafana's list (its documentation, "Standard options"); it prints an unknown one after the number."""
 
 
 @pytest.fixture(params=[(stack, title) for stack in ALL for title in TITLES], ids=str)
@@ -47,7 +47,7 @@ def test_a_dashboard_is_text_that_fits_a_config_map(board: Dashboard) -> None:
 
 def test_it_has_what_grafana_reads_on_import(board: Dashboard) -> None:
     assert board["schemaVersion"] == 39
-    assert "id" not in board  # Grafana gives it; the uid is ours
+    assert "id" not in board  # Grafana sets it; the uid is ours
     assert board["tags"] == ["triton"]
     ids = [panel["id"] for panel in board["panels"]]
     assert ids == list(range(1, len(ids) + 1))
@@ -64,7 +64,7 @@ def test_every_query_goes_to_the_data_source_that_people_choose(board: Dashboard
 
 
 def test_every_variable_in_a_query_is_one_of_the_dashboard_or_of_grafana(board: Dashboard) -> None:
-    # `$1` is a group of label_replace: Grafana knows no variable of that name, and leaves it alone.
+    # `$1` is a group of label_replace: Grafana has no variable of that name, and does not replace it.
     used = {name for query in map(json.dumps, panels(board)) for name in re.findall(r"\$\{?([A-Za-z_]\w*)", query)}
     assert used <= {variable["name"] for variable in board["templating"]["list"]} | BUILT_IN.keys()
 
@@ -103,15 +103,15 @@ def test_every_metric_in_a_dashboard_is_exported_by_somebody() -> None:
 def test_recordings_that_a_dashboard_reads_are_recorded_in_its_stack(stack: str) -> None:
     recorded = {rule["record"] for rule in rules(stack) if "record" in rule}
     read = {name for board in boards(stack).values() for query in queries(board) for name in metrics(query)}
-    # vLLM has colons in the names of what it exports.
+    # vLLM's metric names contain colons.
     assert sorted(name for name in read if ":" in name and not name.startswith("vllm:") and name not in recorded) == []
 
 
 def test_only_series_of_tritons_namespace_are_shown_where_a_metric_has_one(board: Dashboard) -> None:
-    # Nodes have no namespace, and the exporter of the GPUs shows the pods of others on purpose: they take the same GPUs.
+    # Nodes have no namespace, and the GPU exporter intentionally shows other pods, because they use the same GPUs.
     named = [(name, found) for query in queries(board) for name, found in re.findall(r"\b(\w+(?::\w+)*)(\{[^}]*\})", query)]
     elsewhere = [name for name, matchers in named if f'namespace="{TRITON_NAMESPACE}"' not in matchers]
-    # Envoy is in a namespace of its own; its routes are Triton's.
+    # Envoy has its own namespace; its routes are in Triton's.
     envoys = {name for name in elsewhere if name.startswith("envoy_")}
     assert set(elsewhere) - envoys <= {"kube_node_labels"}
     routes = re.compile(r'envoy_cluster_name=~"(http|grpc|\(http\|grpc\))route/triton/')

@@ -1,4 +1,4 @@
-"""The load of GPUs that several instances share: its rule, against the real promtool and a simulated GPU."""
+"""The load of shared GPUs: its rule, against the real promtool and a simulated GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stack(serving: dict[str, Any], **changes: Any) -> Settings:
 
 
 def executing(model: str, busy: float, *, pod: str = "triton-a", rejected_per_answer: int = 0) -> list[dict[str, str]]:
-    """A model whose instances are so busy: every 15 s four requests, each an execution of a quarter of it."""
+    """Return a model with this instance load: every 15 s four requests, each an execution of a quarter of it."""
     labels = f'{{namespace="triton",pod="{pod}",model="{model}",version="1"}}'
     counters = {
         f"nv_inference_compute_infer_duration_us{labels}": 15_000_000 * busy,
@@ -42,7 +42,7 @@ def executing(model: str, busy: float, *, pod: str = "triton-a", rejected_per_an
 
 
 def recorded(promtool: Path, folder: Path, read: Settings, series: list[dict[str, str]], expected: dict[str, float]) -> None:
-    """Fails unless the rules record these loads, by pod, and nothing else."""
+    """Fail unless the rules record exactly these loads, by pod."""
     samples = [{"labels": f'{GPU_LOAD}{{namespace="triton",pod="{pod}"}}', "value": load} for pod, load in expected.items()]
     case: dict[str, Any] = {
         "groups": ["triton.recording"],
@@ -60,7 +60,7 @@ def recorded(promtool: Path, folder: Path, read: Settings, series: list[dict[str
 
 
 def test_busy_instances_are_divided_by_what_shares_the_gpu_with_them(promtool: Path, tmp_path: Path) -> None:
-    """Beside 1.2 of embed, detect takes 2.2 times as long; beside 0.5, and 0.6 of its other instance, embed 2.1 times."""
+    """Next to 1.2 of embed, detect takes 2.2 times as long; next to 0.5, and 0.6 of its other instance, embed 2.1 times."""
     load = 0.5 / 2.2 + 1.2 / 2.1
     series = executing("detect", 0.5) + executing("embed", 1.2) + executing("tokenize", 1)
     recorded(promtool, tmp_path, stack(TWO), series, {"triton-a": load})
@@ -80,7 +80,7 @@ def test_a_full_gpu_that_rejects_as_much_as_it_answers_has_twice_its_load(promto
 
 
 def test_instances_on_several_gpus_share_those(promtool: Path, tmp_path: Path) -> None:
-    """2 of 4 and 4 of 8 instances on 4 GPUs: one and a half on each, of which one of another is half as often there."""
+    """2 of 4 and 4 of 8 instances on 4 GPUs: one and a half on each; another model's instance is there half as often."""
     load = 2 / (1 + 1.5 - 0.5) + 4 / (1 + 1.5 - 0.5)
     read = stack(TWO, **FOUR_GPUS)
     recorded(promtool, tmp_path, read, executing("detect", 2) + executing("embed", 4), {"triton-a": load})
@@ -96,7 +96,7 @@ def test_several_instances_of_one_model_share_a_gpu_too(promtool: Path, tmp_path
 
 
 def test_a_pod_whose_models_have_no_number_has_no_load(promtool: Path, tmp_path: Path) -> None:
-    """Nothing is a failure for an autoscaler, and 0 would be an idle fleet."""
+    """An autoscaler treats no value as a failure; 0 would be an idle fleet."""
     recorded(promtool, tmp_path, stack(TWO), [], {})
     assert gpu_load({"detect": None, "embed": None}, {"detect": 1, "embed": 2}, 1) is None
 
@@ -154,9 +154,9 @@ def test_the_load_is_that_of_a_simulated_gpu_or_a_little_less(parts: tuple[int, 
 
 
 def shared_gpu(loads: list[float], seconds: float) -> tuple[list[float], float]:
-    """Return how busy each model's instance is, and the GPU: executions of a second that get equal parts of it.
+    """Return the busy share of each model's instance, and of the GPU, for executions of one second with equal GPU parts.
 
-    Event by event, as no code of the project does it.
+    It simulates events, unlike the project's code.
     """
     source = random.Random(7)  # noqa: S311 - repeatable on purpose
     arrivals = [source.expovariate(load) for load in loads]

@@ -1,4 +1,4 @@
-"""Which series a server exports of models on a GPU, in a recorded scrape of a real one."""
+"""A server's exported series of models on a GPU, in a real recorded scrape."""
 
 import re
 from collections import defaultdict
@@ -13,7 +13,7 @@ _SERIES = re.compile(r"^(?P<name>\w+)\{(?P<labels>[^}]*)\} (?P<value>\S+)$", re.
 
 
 def values_of(model: str) -> dict[tuple[str, str], dict[bool, float]]:
-    """Return the values of a model's series by name and reason, and by whether they have a gpu_uuid."""
+    """Return a model's values by name and reason, and by whether they have a gpu_uuid."""
     found: dict[tuple[str, str], dict[bool, float]] = defaultdict(dict)
     for series in _SERIES.finditer(SCRAPE.read_text()):
         labels = dict(re.findall(r'(\w+)="([^"]*)"', series["labels"]))
@@ -29,7 +29,7 @@ def test_a_model_on_a_gpu_has_two_series_of_each_family_and_one_of_them_is_zero(
     values = values_of(model)
     assert {key: sorted(pair) for key, pair in values.items()} == {key: [False, True] for key in values}
     assert {key: min(pair.values()) for key, pair in values.items()} == dict.fromkeys(values, 0)
-    # What instances count is in the series of their GPU.
+    # Instances count in the series of their GPU.
     assert values["nv_inference_exec_count", ""][True] > 100
     assert values["nv_inference_request_success", ""][True] > 100
 

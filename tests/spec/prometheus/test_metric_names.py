@@ -1,4 +1,4 @@
-"""Every metric that a rule reads is exported by somebody: nobody alerts on a name that an article made up."""
+"""Every metric in a rule has an exporter: no alert uses an invented name."""
 
 import re
 from functools import cache
@@ -19,14 +19,14 @@ HISTOGRAM_SUFFIXES = ("_bucket", "_sum", "_count")
 
 @cache
 def recorded() -> set[str]:
-    """The names in the scrapes of the real server."""
+    """Return the names in the real server's scrapes."""
     lines = [line for path in HERE.glob("recorded/*.prom") for line in path.read_text().splitlines()]
     return {re.split(r"[ {]", line, maxsplit=1)[0] for line in lines if not line.startswith("#")}
 
 
 @cache
 def elsewhere() -> dict[str, str]:
-    """Names that only others export, and the source of each."""
+    """Return names that only other programs export, with their sources."""
     listed: dict[str, dict[str, str]] = yaml.safe_load((HERE / "elsewhere.yaml").read_text())
     return {name: source for names in listed.values() for name, source in names.items()}
 
@@ -40,7 +40,7 @@ def known(name: str) -> bool:
 
 
 def read_by_rules() -> set[str]:
-    """Return the metrics that the rules of all stacks read, without those that they record themselves."""
+    """Return the metrics that all stacks' rules read, without their own recordings."""
     every = [rule for stack in [*STACKS, SERVING, BEHIND] for rule in rules(stack)]
     return {name for rule in every for name in metrics(rule["expr"])} - {rule.get("record") for rule in every}
 

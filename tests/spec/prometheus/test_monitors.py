@@ -1,4 +1,4 @@
-"""Our objects for prometheus-operator, monitors and rules, held against the pods and ports that they select."""
+"""Our monitors and rules for prometheus-operator, checked against the pods and ports that they select."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNBOOKS = "https://wiki.example.com/triton/runbooks"
 
 
 def made(stack: str | Settings) -> dict[tuple[str, str], dict[str, Any]]:
-    """The objects of a stack, by kind and name."""
+    """Return a stack's objects by kind and name."""
     of = settings(stack) if isinstance(stack, str) else stack
     manifests = monitors.manifests(of, RUNBOOKS)
     return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in manifests}

@@ -1,4 +1,4 @@
-"""Every rule against the real promtool: it parses, it fires where it should, and it stays quiet in a near miss."""
+"""Every rule against the real promtool: it parses, fires when it should, and stays quiet in a near miss."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from tests.spec.prometheus.stacks import (
     with_local_disk,
 )
 
-# The first test to ask for promtool may have to build it.
+# The first test that uses promtool may have to build it.
 pytestmark = pytest.mark.timeout(1800)
 
 EVERY_STACK = tool.cases("every_stack")
@@ -29,14 +29,14 @@ BEHIND_GATEWAY = tool.cases("gateway")
 
 
 def case_of(stack: str, case: tool.Case) -> tool.Case:
-    """Return a case as the Deployments of a stack have it."""
+    """Return a case for a stack's Deployments."""
     (fleet, *others) = settings(stack).each_fleet
     assert not others
     return case if fleet.name is None else tool.in_slot(case, fleet.release)
 
 
 def distinct() -> dict[str, tuple[str, str]]:
-    """Case and stack, for each case and each different content of its groups: stacks share most of their rules."""
+    """Return case and stack for each case and each different content of its groups: stacks share most rules."""
     found: dict[str, tuple[str, str]] = {}
     for name, case in EVERY_STACK.items():
         seen = set()
@@ -87,7 +87,7 @@ def test_pods_that_fetch_their_release_do_not_count_as_triton(promtool: Path, tm
 
 
 def test_a_gpu_is_full_by_mistake_but_for_a_language_model_on_purpose(promtool: Path, tmp_path: Path) -> None:
-    """vLLM takes 90 % of a GPU when it starts, and its context comes on top."""
+    """vLLM takes 90 % of a GPU at its start, plus its context."""
     (case,) = tool.cases("gpu_memory").values()
     done = tool.unit_test(promtool, rule_groups("prod"), case_of("prod", case), tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -116,7 +116,7 @@ def cases() -> list[tool.Case]:
 
 
 def alert_tests() -> list[tuple[str, list[dict[str, str]]]]:
-    """Alert and the labels that it is expected with, for each moment that a case looks at."""
+    """Return each alert with its expected labels, for each moment of a case."""
     found = [
         (test["alertname"], [expected["exp_labels"] for expected in test["exp_alerts"]])
         for case in cases()

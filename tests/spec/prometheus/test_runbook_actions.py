@@ -1,4 +1,4 @@
-"""docs/runbooks: each change of a stack file in a page is accepted by every stack of its kind."""
+"""Changes in docs/runbooks are valid for every stack of their kind."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.spec.prometheus.runbook_pages import EVERY_PAGE, PAGES, blocks, prose
 from tests.spec.prometheus.stacks import STACKS, settings
 
 FOR = re.compile(r"# (autoscaled|fixed|any) stack(, with a new release)?\n")
-"""The first line of a change: for which stacks it is."""
+"""The first line of a change: the kind of its stacks."""
 ONLY_AUTOSCALED = {"TritonAutoscalerAtMax", "TritonNodeLaunchFailing", "TritonScalerErrors"}
-"""Alerts on an autoscaler of pods or nodes."""
+"""Alerts about an autoscaler of pods or nodes."""
 OF_FIXED_STACKS = re.compile(r"`(?:triton-eks:)?(?:triton\.)?(?:replicas|desired)`")
 """Keys that a stack with KEDA or Karpenter refuses."""
 SCHEMA = json.loads((ROOT / "spec" / "stack-file.schema.json").read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def _kind(stack: str) -> str:
 
 
 def _has(stack: str, change: Change) -> bool:
-    """Return whether a stack is of the kind, and has the sections, pools and models that the change names."""
+    """Return whether a stack has the kind, and all sections, pools and models of the change."""
     config = _config(stack)
     if change.stacks not in ("any", _kind(stack)) or not config.keys() >= change.keys.keys():
         return False
@@ -60,7 +60,7 @@ def _has(stack: str, change: Change) -> bool:
 
 
 def _names(config: Mapping[str, Any], keys: Mapping[str, Any], section: str, key: str) -> bool:
-    """Return whether all that the change names in a section is in the stack file."""
+    """Return whether the stack file has everything that the change names in a section."""
     old, new = (each.get(f"triton-eks:{section}", {}).get(key, {}) for each in (config, keys))
     return _by_name(old).keys() >= _by_name(new).keys()
 
@@ -80,7 +80,6 @@ def _path(stack: str) -> Path:
 
 
 def problems(stack: str, change: Change) -> list[str]:
-    """Return the problems of a stack file with the change."""
     changed = _merged(_config(stack), change.keys)
     try:
         load_content(yaml_writer.dump({"config": changed}), _path(stack))
@@ -91,7 +90,7 @@ def problems(stack: str, change: Change) -> list[str]:
 
 
 def _merged(old: Any, new: Any) -> Any:
-    """Return a value with a change: mappings by their keys, pools by their names, all else as the change has it."""
+    """Return a value with a change: mappings merge by key, pools by name; other values are replaced."""
     if isinstance(new, Mapping):
         old = old or {}
         return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
@@ -155,7 +154,7 @@ def _is_in_schema(node: Mapping[str, Any], path: list[str]) -> bool:
     return any(_is_in_schema(way, path) for way in ways)
 
 
-# What the tests above would find.
+# The problems that the tests above would find.
 
 
 @pytest.mark.parametrize("stack", ["prod", "staging"])

@@ -1,4 +1,4 @@
-"""docs/runbooks: a page for each alert, and no page that sends people to a command or a metric that does not exist."""
+"""docs/runbooks: a page for each alert, without nonexistent commands or metrics."""
 
 import importlib
 import re
@@ -27,14 +27,14 @@ _INLINE = re.compile(r"`([^`\n]+)`")
 _KUBECTL = frozenset({"auth", "cordon", "delete", "describe", "exec", "get", "logs", "port-forward", "rollout", "top"})
 _PULUMI = frozenset({"login", "preview", "stack", "up"})
 _OF_THE_CLI = frozenset({("eks", "update-kubeconfig"), ("eks", "wait")})
-"""Commands of `aws` that are no operations of an API."""
+"""Commands of `aws` that are no API operations."""
 _USAGE_ERROR = cast("type[Exception]", typer.BadParameter.__base__)
-"""The base of all errors in a command line, for which typer has no public name."""
+"""The base of all command line errors, for which typer has no public name."""
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 def inline_commands(page: str) -> list[str]:
-    """Return inline code that begins with the name of a program: the beginning of a command, or the whole."""
+    """Return inline code that begins with a program's name: a complete command, or its beginning."""
     return [
         code
         for code in _INLINE.findall(prose(page))
@@ -43,7 +43,7 @@ def inline_commands(page: str) -> list[str]:
 
 
 def problem(line: str, *, whole: bool = True) -> str | None:
-    """Return the mistake in a command line, None if it can be run. An inline one may lack arguments."""
+    """Return the mistake in a command line, or None if it is valid. Inline commands may lack arguments."""
     line = re.sub(r"\$\(.*?\)", "SUBSTITUTED", line).replace("STACK", "prod")
     program, *rest = shlex.split(line.partition(" | ")[0])
     if program == "python3" and rest[0] == "-m":

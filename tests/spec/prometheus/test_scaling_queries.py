@@ -1,4 +1,4 @@
-"""The very queries that scalers ask, against the real promtool: what they say of a busy, an idle and a missing fleet."""
+"""The scalers' exact queries, against the real promtool: their results for a busy, an idle and a missing fleet."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def metric(name: str, pod: str, **labels: str) -> str:
 
 
 def counters(pod: str, *, infer_us: int, executions: int, requests: int, **labels: str) -> Series:
-    """A pod's counters, growing by so much every 15 s."""
+    """Return a pod's counters, which grow by these amounts every 15 s."""
     growth = {
         "nv_inference_compute_infer_duration_us": infer_us,
         "nv_inference_exec_count": executions,
@@ -40,7 +40,7 @@ def counters(pod: str, *, infer_us: int, executions: int, requests: int, **label
 
 
 def rejected(pod: str, requests: int) -> Series:
-    """Requests that waited too long, so many more every 15 s."""
+    """Return the counter of requests that waited too long, which grows by this number every 15 s."""
     return [(metric("nv_inference_request_failure", pod, reason="REJECTED"), f"0+{requests}x40")]
 
 
@@ -49,7 +49,7 @@ def pending(pod: str, value: int, **labels: str) -> Series:
 
 
 def answer(promtool: Path, folder: Path, signal: Signal, series: Series, expected: float | None) -> None:
-    """Fails unless the query's answer is one element of this value, or (None) nothing at all."""
+    """Fail unless the query returns one element with this value, or (None) no element."""
     case: dict[str, Any] = {
         "groups": ["triton.recording"],
         "evaluation_interval": "15s",
@@ -72,7 +72,7 @@ def answer(promtool: Path, folder: Path, signal: Signal, series: Series, expecte
 
 
 def test_busy_instances_are_the_sum_over_the_pods(promtool: Path, tmp_path: Path) -> None:
-    """Each pod executes 15 batches of 4 of 0.6 s in 15 s: each request is charged the time of its whole batch."""
+    """Each pod executes 15 batches of 4 of 0.6 s in 15 s: each request is charged its whole batch's time."""
     loaded = [
         entry
         for pod in ("triton-a", "triton-b")
@@ -84,7 +84,7 @@ def test_busy_instances_are_the_sum_over_the_pods(promtool: Path, tmp_path: Path
 
 
 def test_requests_that_waited_too_long_count_as_if_they_had_been_answered(promtool: Path, tmp_path: Path) -> None:
-    """An instance that is busy all the time answers 4 a second, and 6 more come; those of other reasons do not count."""
+    """An always busy instance answers 4 a second, and 6 more come; other reasons do not count."""
     full = counters("triton-a", infer_us=15_000_000, executions=60, requests=60)
     failed = [(metric("nv_inference_request_failure", "triton-a", reason="BACKEND"), "0+900x40")]
     answer(promtool, tmp_path, NEEDED_OF_CLASSIFY, full + failed, 1)
@@ -102,7 +102,7 @@ def test_other_models_and_other_namespaces_do_not_count(promtool: Path, tmp_path
 
 
 def test_a_pair_of_series_of_a_gpu_counts_once(promtool: Path, tmp_path: Path) -> None:
-    """On a GPU each metric is there with and without `gpu_uuid`, and one of the two stays 0.
+    """On a GPU each metric exists with and without `gpu_uuid`, and one of the two stays 0.
 
     See docs/facts/triton-metrics.md#pairs-on-gpus.
     """
@@ -116,20 +116,20 @@ def test_a_pair_of_series_of_a_gpu_counts_once(promtool: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize("signal", [PENDING_OF_CLASSIFY, NEEDED_OF_CLASSIFY], ids=["pending", "busy"])
 def test_an_idle_fleet_is_0_and_not_nothing(signal: Signal, promtool: Path, tmp_path: Path) -> None:
-    """Nothing would be a failure (`ignoreNullValues` false), and the fallback would hold an idle fleet up."""
+    """No value would be a failure (`ignoreNullValues` false), and the fallback would keep an idle fleet running."""
     idle = counters("triton-a", infer_us=0, executions=0, requests=0) + pending("triton-a", 0)
     answer(promtool, tmp_path, signal, idle, 0)
 
 
 @pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.query)
 def test_a_fleet_that_is_not_scraped_is_nothing_and_not_0(signal: Signal, promtool: Path, tmp_path: Path) -> None:
-    """0 would scale a fleet in full work down to its minimum."""
+    """0 would scale a busy fleet down to its minimum."""
     answer(promtool, tmp_path, signal, [("up{job='other'}", "1x40")], None)
 
 
 @pytest.mark.parametrize("signal", [PENDING_OF_CLASSIFY, NEEDED_OF_CLASSIFY], ids=["pending", "busy"])
 def test_a_fleet_that_is_not_scraped_any_more_becomes_nothing(signal: Signal, promtool: Path, tmp_path: Path) -> None:
-    """Scrapes ended four minutes ago, gone from the queries because a failed scrape marks its series as stale."""
+    """Scrapes ended four minutes ago. Queries no longer see the series, because a failed scrape marks them as stale."""
     gone = [
         (name, f"{values.partition('x')[0]}x3 stale")
         for name, values in counters("triton-a", infer_us=900_000, executions=15, requests=60) + pending("triton-a", 4)

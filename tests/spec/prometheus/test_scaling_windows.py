@@ -1,4 +1,4 @@
-"""Windows of the numbers that pods are scaled on: long enough for executions that Triton counts when they end."""
+"""The windows of scaling metrics cover long executions, which Triton counts when they end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def stack(**changes: Any) -> Settings:
     ids=str,
 )
 def test_a_window_holds_twenty_batches_of_half_of_the_slo_or_twenty_streams(keys: dict[str, Any], seconds: int) -> None:
-    """A sequence is many executions, none as long as it."""
+    """A sequence has many executions, each shorter than it."""
     assert scaling_window_seconds(want(**RATES, **keys)) == seconds
 
 
@@ -54,9 +54,9 @@ def test_each_model_is_recorded_over_its_own_window_alone(promtool: Path, tmp_pa
 
 
 def test_an_execution_of_a_minute_is_one_busy_instance_and_not_two_or_none(promtool: Path, tmp_path: Path) -> None:
-    """One instance, always busy, ends an execution of 60 s each minute; classify answers 4/s in 50 ms.
+    """One always busy instance ends an execution of 60 s each minute; classify answers 4/s in 50 ms.
 
-    A window of twenty minutes holds 19 or 20 of the ends: 0.96 to 1.01.
+    A window of twenty minutes contains 19 or 20 ends: 0.96 to 1.01.
     """
     labels = '{namespace="triton",pod="a",model="render.v2",version="1"}'
     other = labels.replace("render.v2", "classify")
@@ -94,7 +94,7 @@ def test_an_execution_of_a_minute_is_one_busy_instance_and_not_two_or_none(promt
 
 
 def test_pods_stay_for_two_windows_of_the_longest_one() -> None:
-    """A start of 60 s asks for 600 s, ten minutes of SLO for the hour that the API accepts at most."""
+    """A start of 60 s needs 600 s; an SLO of ten minutes needs the hour that the API allows at most."""
 
     def look_back(slo_ms: int) -> int:
         serving = {"classify": {**CLASSIFY, "sloP95Ms": slo_ms}}

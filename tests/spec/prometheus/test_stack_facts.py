@@ -1,4 +1,4 @@
-"""Facts of the chart, the program and the models' generated configs that the rules take for granted."""
+"""Facts of the chart, the program and the generated configs on which the rules rely."""
 
 import json
 

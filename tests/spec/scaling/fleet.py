@@ -1,8 +1,8 @@
-"""A fleet of pods in seconds: what waits and what is busy at a load, while new pods take their time to start.
+"""A simulated fleet in steps of seconds: its queues and busy instances at a load, while new pods start.
 
-The pod is the one that was measured: one instance, batches of up to 4 requests in 0.2 s, whatever their size, so at
-most 20 requests/s, and busy all the time from 5/s on (docs/facts/triton-metrics.md#measured-pod). Each pod has a queue
-of its own, and requests are spread evenly.
+The pod is the measured one: one instance, batches of up to 4 requests in 0.2 s, independent of their size. So it answers at
+most 20 requests/s, and is always busy from 5/s on (docs/facts/triton-metrics.md#measured-pod). Each pod has its own queue,
+and requests are spread evenly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Asks = Callable[[float, float, int], int]
 
 
 def by_value(total: float, target: float, current: int) -> int:
-    """Pods that a sum asks for when it is given as a Value: what `spec.scaling.signal` makes impossible."""
+    """Return the pods for a sum used as a Value, which `spec.scaling.signal` makes impossible."""
     ratio = total / target
     return current if abs(1 - ratio) <= TOLERANCE else math.ceil(round(ratio * current, 9))
 
@@ -52,7 +52,7 @@ class Run:
     waiting: list[float]
 
     def turns(self, first: int = 0) -> int:
-        """Return how often the number of pods changed its direction, from a look on."""
+        """Return how often the number of pods changed direction, from one look on."""
         steps = [b - a for a, b in pairwise(self.pods[first:]) if a != b]
         return sum((a > 0) != (b > 0) for a, b in pairwise(steps))
 
@@ -66,7 +66,7 @@ def simulate(
     targets: Mapping[str, float],
     asks: Asks,
 ) -> Run:
-    """A fleet under a load, scaled by an autoscaler with this spec that reads both signals through `asks`."""
+    """Simulate a fleet under a load, with an autoscaler of this spec that reads both signals through `asks`."""
     autoscaler = Autoscaler(spec)
     fleet = [Pod(ready_at=0) for _ in range(spec["minReplicas"])]
     run = Run([], [])

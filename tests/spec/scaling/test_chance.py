@@ -1,4 +1,4 @@
-"""Requests that come by chance: what one scrape sees of a queue that is empty a moment later, and what two in a row see."""
+"""Random arrivals: the view of one scrape on a queue that is empty a moment later, and of two in a row."""
 
 import random
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ HOURS = 8
 
 
 def waiting(source: random.Random) -> Iterator[int]:
-    """Yield the queue at each scrape of a pod that answers requests one by one, and is busy half of the time."""
+    """Yield the queue at each scrape of a pod that answers requests serially, and is busy half of the time."""
     arrives, answered, queue = 0.0, 0.0, list[float]()
     first = source.random() * TRITON_SCRAPE_SECONDS
     for scrape in range(HOURS * 3600 // TRITON_SCRAPE_SECONDS):
         now = first + scrape * TRITON_SCRAPE_SECONDS
         while arrives <= now:
-            answered = max(answered, arrives)  # when the server begins with it
+            answered = max(answered, arrives)  # when the server begins it
             queue.append(answered)
             answered += SERVICE_SECONDS
             arrives += source.expovariate(BUSY / SERVICE_SECONDS)

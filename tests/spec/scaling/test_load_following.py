@@ -1,4 +1,4 @@
-"""The measured fleet under a load, with our bounds, targets and pace: it follows, stays calm, stops at the cap."""
+"""The measured fleet under a load, with our bounds, targets and pace: it follows, stays stable, stops at the cap."""
 
 import math
 from typing import Any
@@ -18,7 +18,7 @@ HOUR = 3600
 
 
 def stack(most: int = 12) -> Settings:
-    """Pods as the measured one is, 2 to `most` of them."""
+    """Return a stack with 2 to `most` measured pods."""
     model = {**CLASSIFY, "maxBatchSize": 4}
     bounds = scaling(minReplicas=2, maxReplicas=most, startSeconds=START_SECONDS)
     nodes = {"gpu.pools[0].max": 50, "nodes.autoscaler": "cluster-autoscaler"}
@@ -33,7 +33,7 @@ def under(
 
 
 def enough(rate: float) -> int:
-    """Pods at which none is busier than it should be: what a calm fleet comes to."""
+    """Return the pods of a stable fleet: no pod is busier than its target."""
     return math.ceil(rate * BATCH_SECONDS / 0.7)
 
 
@@ -42,7 +42,7 @@ def test_a_load_that_stays_is_met_and_then_nothing_changes_any_more(rate: float)
     run = under(lambda now: rate, stack())
     settled = run.pods[len(run.pods) // 2 :]
     assert set(settled) == {max(2, enough(rate))}
-    # More pods at first where the fleet begins overloaded: its backlog has to be answered as well.
+    # More pods at first if the fleet begins overloaded, because it must also answer its backlog.
     assert run.turns() == (1 if rate == 34 else 0)
     assert run.waiting[-1] == 0
 
@@ -70,7 +70,7 @@ def test_a_load_beyond_the_cap_ends_at_the_cap() -> None:
 
 
 def test_while_pods_start_the_backlog_asks_for_no_more_than_the_pace_allows() -> None:
-    """An overload of half an hour's start: without the pace, the queue would have asked for all fifty at once."""
+    """Half an hour of overload during the start: without the pace, the queue would have requested all fifty at once."""
     run = under(lambda now: 120, stack(most=50))
     first = [pods for index, pods in enumerate(run.pods) if index * SYNC_SECONDS < START_SECONDS]
     assert max(first) == 8
@@ -84,7 +84,7 @@ def test_a_queue_that_one_scrape_alone_has_seen_asks_for_no_pod(looks: int, pods
 
 
 def test_the_sum_as_a_value_runs_away_where_the_average_does_not() -> None:
-    """Why the metric type cannot be chosen: the same load, the same pace, the same number read as what each pod has."""
+    """Why the metric type is not configurable: same load and pace, but the number is read per pod."""
     average = under(lambda now: 34, stack(most=50), seconds=2 * HOUR)
     value = under(lambda now: 34, stack(most=50), seconds=2 * HOUR, asks=by_value)
     assert average.pods[-1] == enough(34)
@@ -93,7 +93,7 @@ def test_the_sum_as_a_value_runs_away_where_the_average_does_not() -> None:
 
 @pytest.mark.parametrize("start", [30, 240, 600])
 def test_a_longer_start_costs_waiting_and_no_calm(start: int) -> None:
-    """The pace follows the start that the stack says; here it says 120 s and is wrong by up to five times."""
+    """The pace follows the stack's start time; here it is 120 s, and wrong by up to five times."""
     run = under(lambda now: 34 if now > 300 else 4, stack(), seconds=2 * HOUR, start=start)
     assert run.turns() <= 1
     assert run.waiting[-1] == 0

@@ -1,4 +1,4 @@
-"""The signals that Triton is scaled on: queries, metric types and targets, which can only be made together."""
+"""Triton's scaling signals: queries, metric types and targets, which belong together."""
 
 from dataclasses import fields
 from typing import Any
@@ -83,14 +83,14 @@ RELEASE = {"id": "0123456789ab" + 52 * "0", "bytes": 1, "models": {"classify": 1
 
 
 def targets_of_release(serving: dict[str, Any], **said: Any) -> dict[str, float]:
-    """Return the targets of a stack with a release that says this of its models."""
+    """Return the targets of a stack whose release has these models."""
     digest = serving_digest(settings({**SCALED, "triton.gpus": 4, "triton.pool": "p4d", **P4D, "models.serving": serving}))
     release = {**RELEASE, "serving": digest, **said}
     return targets({"models.serving": serving, "models.release": release, "triton.gpus": 4, "triton.pool": "p4d", **P4D})
 
 
 def test_a_language_model_behind_a_gateway_is_scaled_on_what_that_has_in_flight_too() -> None:
-    """With the same target, so that the larger number decides; behind a gateway that nobody scrapes there is none."""
+    """The target is the same, so the larger number decides; without scrapes of the gateway, it has no such signal."""
     served = {"models.serving": {"chat": CHAT}, "models.release": REMOVED}
     own = {key: value for key, value in scaling().items() if key != "prometheusUrl"}
     read = settings({**SCALED, **MONITORED, **gateway(), **served, "autoscaling": own})
@@ -133,7 +133,7 @@ def test_a_model_that_takes_the_gpus_by_itself_is_there_once_for_a_pod() -> None
 def test_as_many_wait_as_a_batch_holds_by_the_stack_or_else_by_the_config(
     batches: dict[str, int], max_batch_size: int | None, pending: int
 ) -> None:
-    """With 0 each request is a batch: eight waiting ones would be eight times the time that the SLO leaves for it."""
+    """With 0 each request is a batch: eight waiting requests would take eight times the time that the SLO leaves."""
     classify = {key: value for key, value in CLASSIFY.items() if key != "maxBatchSize"}
     classify |= {} if max_batch_size is None else {"maxBatchSize": max_batch_size}
     assert targets_of_release({"classify": classify}, batches=batches)["pending-classify"] == pending
@@ -223,7 +223,7 @@ def test_a_trigger_takes_no_data_for_a_failure_and_not_for_idleness() -> None:
 
 
 BOUNDED = {"models.serving": {"classify": {**CLASSIFY, "queueTimeoutMs": 25}}}
-"""A queue that holds nothing that can no longer be answered in time."""
+"""A queue that drops requests that can no longer be answered in time."""
 SPARE = Signal(NEEDED, "classify", 0.8, spare=2)
 
 

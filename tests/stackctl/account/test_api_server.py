@@ -1,4 +1,4 @@
-"""Whether an API server answers this machine, and what to do where it does not."""
+"""Whether an API server answers this machine, and the remedies if not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster's API, where somebody else answers in its place."""
+"""The cluster's API when another server answers in its place."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_log_that_is_no_text_has_no_last_lines() -> None:
 
 
 def event(reason: str, by: str, second: int, **more: Any) -> dict[str, Any]:
-    """An event as the API server writes it: cluster-autoscaler's with a count, Karpenter's with one too."""
+    """Return an event as the API server writes it; cluster-autoscaler's and Karpenter's have a count."""
     at = f"2026-11-27T10:00:{second:02}Z"
     metadata = {"name": f"{reason}-{second}", "namespace": "triton", "creationTimestamp": at}
     named = {"involvedObject": {"kind": "Pod", "name": "a"}, "metadata": metadata, "reason": reason}

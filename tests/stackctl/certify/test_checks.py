@@ -1,4 +1,4 @@
-"""Each check on what an account and a cluster say: right, wrong, and nothing to look at."""
+"""Each check on an account's and a cluster's answers: correct, wrong, and empty."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def subject(
     readers: Readers | None = None,
     **more: Any,
 ) -> Subject:
-    """A run of staging: `objects` by a part of their path."""
+    """Return a run of staging: `objects` by a part of their path."""
 
     def listed(path: str) -> Sequence[Mapping[str, Any]]:
         return next((found for part, found in (objects or {}).items() if path.endswith(part)), [])
@@ -76,7 +76,7 @@ def subject(
 
 
 def node(given: Settings, **changes: Any) -> dict[str, Any]:
-    """A node of the first pool, as declared, but for `changes`: labels, taints, GPUs, the pool."""
+    """Return a node of the first pool as declared, except for `changes`: labels, taints, GPUs, the pool."""
     pool = given.gpu.pools[changes.get("pool", 0)]
     resource = gpu_pool.gpu_resource(pool.sharing)
     taint = {"key": GPU_TAINT.key, "value": GPU_TAINT.value, "effect": GPU_TAINT.effect}
@@ -355,7 +355,7 @@ def test_what_the_run_has_seen_is_judged(
 
 
 class Answers:
-    """Answers of AWS, in order, by service."""
+    """AWS answers, in order, by service."""
 
     def __init__(self, readers: Readers) -> None:
         self.readers, self._stubbers = readers, dict[str, Stubber]()

@@ -1,4 +1,4 @@
-"""Before a run: what is refused, what is said and asked. After it: the stack file is as it was."""
+"""Before a run: refusals, messages and questions. After it: the stack file is unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STACK = "dev"
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with models, of which dev pins no release and may be taken away."""
+    """Return a checkout with models; its dev pins no release and may be deleted."""
     folder = tmp_path / "checkout"
     (folder / "stacks").mkdir(parents=True)
     (folder / ".models").mkdir()

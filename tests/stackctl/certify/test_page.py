@@ -1,4 +1,4 @@
-"""Every claim of docs/proven.md has a check, or a reason why `stackctl certify` does not try it."""
+"""Every claim of docs/proven.md has a check, or a reason why `stackctl certify` skips it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_each_claim_is_tried_or_has_a_reason_and_nothing_else_is() -> None:
 
 
 def test_of_what_the_tests_show_alone_nothing_is_left_to_show() -> None:
-    """Where the page says that something is not shown, an account may show it: the reason has to say what that takes."""
+    """If the page says that something is not shown, an account may show it: the reason must say how."""
     page = claims.read(ROOT / claims.PAGE)
     left = {claim.text: claim.not_shown for claim in page if claim.not_shown}
     assert len(left) > len(page) / 2

@@ -1,4 +1,4 @@
-"""A run takes the stack away whatever happens, keeps what went wrong, and says something of every claim."""
+"""A run always deletes the stack, keeps the errors, and reports on every claim."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GONE = "teardown follows the right order; `orphans` lists everything left, and n
 
 @dataclass
 class Recorded:
-    """Steps that keep a book, each of which may fail."""
+    """Steps that record their calls, each of which may fail."""
 
     fails: dict[str, BaseException] = field(default_factory=dict)
     book: list[str] = field(default_factory=list)
@@ -62,7 +62,7 @@ def by_claim(results: Sequence[Result]) -> dict[str, tuple[str, tuple[str, ...]]
 
 @pytest.fixture(autouse=True)
 def no_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of AWS is asked: what checks of it do is tested beside them."""
+    """Block AWS requests: each check has its own tests."""
     run_alone = {DRIFT: certification.STANDING[DRIFT]}
     monkeypatch.setattr(certification, "STANDING", run_alone)
 

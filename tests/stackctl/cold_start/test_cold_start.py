@@ -1,4 +1,4 @@
-"""`stackctl cold-start`: what is counted for each stage, and what the times of pods say."""
+"""`stackctl cold-start`: counts for each stage, and pods' times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OUTPUTS = {"clusterName": "triton-prod", "region": "us-west-2", "tritonRoleArn":
 
 
 def pod(**changes: Any) -> dict[str, Any]:
-    """A pod that had a node after 100 s, its volumes 20 s later, its image 70 s later, its models 45 s later."""
+    """Return a pod with a node after 100 s, volumes 20 s later, its image 70 s later, its models 45 s later."""
     conditions = {"PodScheduled": "10:01:40", "Initialized": "10:02:00", "Ready": "10:03:55"}
     made: dict[str, dict[str, Any]] = {
         "metadata": {"name": "triton-1", "creationTimestamp": "2026-11-23T10:00:00Z"},

@@ -1,4 +1,4 @@
-"""`stackctl cost show`: what stands below the table, and a stack file with a mistake."""
+"""`stackctl cost show`: the text below the table, and a stack file with a mistake."""
 
 from __future__ import annotations
 

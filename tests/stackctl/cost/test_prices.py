@@ -1,4 +1,4 @@
-"""The price tables and their refreshing, against answers in the form of the Price List API."""
+"""The price tables and their update, from answers in the Price List API's form."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def product(usage_type: str, unit: str, *tiers: tuple[str, str], **attributes: str) -> str:
-    """A product as the API gives it: JSON in a text. `tiers` are (beginRange, price)."""
+    """Return a product in the API's form: JSON in a string. `tiers` are (beginRange, price)."""
     dimensions = {
         f"dimension-{number}": {"unit": unit, "beginRange": begin, "endRange": "Inf", "pricePerUnit": {"USD": usd}}
         for number, (begin, usd) in enumerate(tiers)
@@ -148,7 +148,7 @@ def product(usage_type: str, unit: str, *tiers: tuple[str, str], **attributes: s
 
 
 def asked(question: Question, *pages: list[str]) -> tuple[Decimal | str, list[dict[str, Any]]]:
-    """The price, or why there is none, and the filters that were asked for; `pages` are the answer's."""
+    """Return the price, or the reason for its absence, and the requested filters; `pages` are the answer."""
     client = boto3.client("pricing", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
     requests: list[dict[str, Any]] = []
     client.meta.events.register(

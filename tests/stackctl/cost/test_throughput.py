@@ -1,4 +1,4 @@
-"""Evidence of `modelctl tune`: it is read, told with its machine, and decides the expected pods and what a million costs."""
+"""`modelctl tune` evidence: read, reported with its machine, and used for expected pods and the price per million."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tuned(sections: dict[str, Any]) -> None:
 
 
 def plant(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
-    """The evidence that `tuned` names."""
+    """Write the evidence that `tuned` names."""
     machine = {"cpu": "A CPU", "cpus": 2, "server_on_loopback": True}
     evidence = {"model": "filetype", "winner": {"rate": 7.5}, "machine": machine, **changed}
     (folder / "filetype-x.json").write_text(json.dumps(evidence), encoding="utf-8")
@@ -35,7 +35,7 @@ def of_throughput(settings: Settings) -> list[str]:
 
 @pytest.mark.parametrize("name", ["local", "dev", "staging", "prod"])
 def test_a_stack_without_measured_throughput_says_so_and_how_to_get_it(name: str) -> None:
-    """No stack file names evidence: what was measured here are other models, on a machine without GPUs."""
+    """No stack file names evidence: other models were measured here, on a machine without GPUs."""
     settings = stack(name)
     assert estimate(settings, prices(), TODAY).per_million_measured == {}
     [note] = of_throughput(settings)
@@ -70,7 +70,7 @@ def test_evidence_of_another_model_is_refused(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_evidence_that_modelctl_tune_writes_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recorded one, of a model that the benchmark has and no stack."""
+    """Recorded evidence of a model in the benchmark, but in no stack."""
     recorded = ROOT / "benchmarks" / "results" / "projection-2026-11-27-0302c850.json"
     evidence = json.loads(recorded.read_text(encoding="utf-8"))
     plant(tmp_path, monkeypatch, **{**evidence, "model": "filetype"})
@@ -87,7 +87,7 @@ def test_measured_throughput_decides_the_expected_pods_and_what_a_million_costs(
     plant(tmp_path, monkeypatch)
     settings = stack("prod", without_digest(tuned))
     assert throughput.measured_rates(settings) == {"filetype": 7.5}
-    assert node_counts.expected_pods(settings, {}) == (4, 7)  # 40 / 7.5 in whole pods, and the one that holds a node
+    assert node_counts.expected_pods(settings, {}) == (4, 7)  # 40 / 7.5 in whole pods, plus the pod that reserves a node
     assert node_counts.pool_nodes(settings, settings.gpu.pools[0]) == Nodes(4, 7, 16)
     found = estimate(settings, prices(ec2_g5_xlarge="1.006"), TODAY)
     assert found.per_million_measured == {"filetype": Decimal("1.006") / (Decimal("7.5") * 3600) * 10**6}

@@ -1,4 +1,4 @@
-"""The costs of a stack, to the cent, at prices that are easy to multiply."""
+"""The costs of a stack, to the cent, at simple prices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Change = Callable[[dict[str, Any]], None]
 
 
 def prices(**special: str) -> PriceTable:
-    """Everything costs 1, but for what is said: `nat_hour="0.5"`."""
+    """Return a table where everything costs 1, except for `special`: `nat_hour="0.5"`."""
     usd = dict.fromkeys([*KEYS, *(f"ec2.{name}" for name in INSTANCE_TYPES)], "1")
     for key, value in special.items():
         usd[next(known for known in usd if known.replace("-", "_").replace(".", "_") == key)] = value
@@ -39,7 +39,7 @@ def prices(**special: str) -> PriceTable:
 
 
 def stack(name: str, change: Change = lambda _: None) -> Settings:
-    """A stack of this repository with some values changed; keys without the project's name."""
+    """Return a repository's stack with some changed values; keys have no project name."""
     file = ROOT / "stacks" / f"Pulumi.{name}.yaml"
     config = read_config(file.read_text(encoding="utf-8"), file.name)
     sections = {key.removeprefix("triton-eks:"): value for key, value in config.items()}
@@ -67,7 +67,7 @@ def test_the_control_plane_costs_more_in_extended_support() -> None:
 
 
 def test_nodes_and_their_volumes_are_exact() -> None:
-    """dev: 1 to 3 m7i.large with 50 GiB, 2 expected. local: 1 of at most 2, whose number only people change."""
+    """dev: 1 to 3 m7i.large with 50 GiB, 2 expected. local: 1 of at most 2, changed only by users."""
     table = prices(ec2_m7i_large="0.1008", ebs_gp3_gib_month="0.08")
     one = 730 * Decimal("0.1008") + 50 * Decimal("0.08")
     assert part(stack("dev"), table, "system nodes") == Amounts(one, 2 * one, 3 * one)
@@ -76,7 +76,7 @@ def test_nodes_and_their_volumes_are_exact() -> None:
 
 
 def test_nodes_for_workers_are_there_while_there_is_work() -> None:
-    """prod: 0 to 4 m7i.xlarge for 0 to 10 workers of a vCPU, three on each; one node while there are any."""
+    """prod: 0 to 4 m7i.xlarge for 0 to 10 workers of one vCPU, three on each; one node if there are any."""
     table = prices(ec2_m7i_xlarge="0.2", ec2_m6i_xlarge="0.25", ebs_gp3_gib_month="0.08")
     disk = 50 * Decimal("0.08")
     assert part(stack("prod"), table, "cpu nodes") == Amounts(
@@ -91,7 +91,7 @@ def test_nodes_for_workers_are_there_while_there_is_work() -> None:
 
 
 def test_spot_is_assumed_cheaper_and_the_dearest_type_is_the_most() -> None:
-    """dev: one g5 of g5.xlarge or g5.2xlarge on spot, at most four, by a node group: which never falls back to on demand."""
+    """dev: one g5 of g5.xlarge or g5.2xlarge on spot, at most four, in a node group, which never falls back to on demand."""
     table = prices(ec2_g5_xlarge="1.006", ec2_g5_2xlarge="1.212", ebs_gp3_gib_month="0")
     one, four = 730 * Decimal("1.006") / 2, 4 * 730 * Decimal("1.212") / 2
     assert part(stack("dev"), table, "pool g5") == Amounts(one, one, four)
@@ -112,7 +112,7 @@ def test_karpenter_falls_back_to_on_demand() -> None:
 
 
 def test_an_autoscaled_pool_has_the_nodes_that_the_fewest_pods_fill() -> None:
-    """prod: Karpenter, at least 3 pods and one that holds a node ready; g5.xlarge has one GPU."""
+    """prod: Karpenter, at least 3 pods plus one that reserves a node; g5.xlarge has one GPU."""
     settings = stack("prod")
     g5, p4d = settings.gpu.pools
     assert node_counts.expected_pods(settings, {}) == (4, 4)
@@ -121,7 +121,7 @@ def test_an_autoscaled_pool_has_the_nodes_that_the_fewest_pods_fill() -> None:
 
 
 def test_each_fleet_has_the_nodes_that_its_pods_fill_and_their_cost() -> None:
-    """Two pods on CPUs, one on a node; two to four on g5, one on a GPU; two with half of the GPUs of a p4d each."""
+    """Two pods on CPUs, one on a node; two to four on g5, one per GPU; two with half of a p4d's GPUs each."""
     settings = three_fleets(FLEETS)
     cpu, g5, p4d = settings.each_fleet
     assert [node_counts.fleet_nodes(settings, fleet) for fleet in (cpu, g5, p4d)] == [
@@ -151,7 +151,7 @@ def test_shared_gpus_take_several_pods() -> None:
         sections["triton"] |= {"cpu": "500m", "memoryGiB": 6}
 
     settings = stack("staging", without_digest(share))
-    assert pods_per_node(settings, settings.gpu.pools[0]) == 1  # its memory holds one pod of 12 GiB, whoever shares the GPU
+    assert pods_per_node(settings, settings.gpu.pools[0]) == 1  # its memory holds one pod of 12 GiB, even if GPUs are shared
     settings = stack("staging", without_digest(small))
     assert pods_per_node(settings, settings.gpu.pools[0]) == 4
     assert node_counts.pool_nodes(settings, settings.gpu.pools[0]).min == 1
@@ -233,7 +233,7 @@ def test_pods_that_follow_rollouts_ask_s3_every_other_second() -> None:
     one_pod = Decimal(730 * 3600) / 2 / 10**6 * Decimal("0.40")
     assert items("dev", followed)["rollouts followed by pods"] == Amounts(one_pod, one_pod, 4 * one_pod)
     assert "rollouts followed by pods" not in items("dev", lambda _: None)
-    # A warm pod holds a node ready, and follows nothing.
+    # A warm pod reserves a node, but no controller follows it.
     assert items("staging", warm)["rollouts followed by pods"] == items("staging", followed)["rollouts followed by pods"]
 
 
@@ -250,7 +250,7 @@ def test_a_runner_is_paid_by_its_jobs_and_not_counted() -> None:
 
 
 def test_container_insights_is_paid_by_nodes() -> None:
-    """dev: 2 of at most 3 system nodes, and those of its pool; 44 million observations a month each."""
+    """dev: 2 of at most 3 system nodes, and its pool's nodes; 44 million observations a month each."""
 
     def more(sections: dict[str, Any]) -> None:
         sections["logs"] = {"containers": {"retentionDays": 30}, "containerInsights": {"retentionDays": 7}}
@@ -258,7 +258,7 @@ def test_container_insights_is_paid_by_nodes() -> None:
     found = estimate(stack("dev", more), prices(insights_million_observations="0.21"), TODAY)
     (item,) = [item for item in found.items if item.what == "Container Insights"]
     (flows,) = [item for item in found.items if item.what == "flow logs: taken in"]
-    assert item.cost == flows.cost * (44 * Decimal("0.21"))  # a GB of flow logs a node, at a price of 1
+    assert item.cost == flows.cost * (44 * Decimal("0.21"))  # a GB of flow logs per node, at a price of 1
     assert item.cost.min >= 2 * 44 * Decimal("0.21")
     assert "assumed: 1,000 observations of Container Insights a minute for each node with its pods" in found.notes
 
@@ -317,7 +317,7 @@ def test_parts_add_up_and_less_is_never_more() -> None:
 
 
 def test_without_a_price_of_a_type_what_rests_on_it_is_unknown_and_the_rest_is_not() -> None:
-    """dev: the pool has one node at least."""
+    """dev: the pool has at least one node."""
     some = {key: price for key, price in prices().prices.items() if key != "ec2.g5.xlarge"}
     found = estimate(stack("dev"), PriceTable("us-west-2", some), TODAY)
     assert {part for part, amounts_ in found.parts.items() if amounts_.unknown} == {"pool g5"}
@@ -329,7 +329,7 @@ def test_without_a_price_of_a_type_what_rests_on_it_is_unknown_and_the_rest_is_n
 
 
 def test_no_node_of_an_unknown_price_costs_nothing() -> None:
-    """prod: p4d has none but at most two."""
+    """prod: p4d has no node at first, and at most two."""
     some = {key: price for key, price in prices().prices.items() if not key.startswith("ec2.p4d")}
     found = estimate(stack("prod"), PriceTable("us-west-2", some), TODAY).parts["pool p4d"]
     assert (found.min, found.expected, found.max.is_nan()) == (0, 0, True)
@@ -347,13 +347,13 @@ def test_the_file_system_in_front_of_the_bucket_is_counted() -> None:
 
 
 def test_a_million_inferences_at_the_expected_rates() -> None:
-    """prod expects 40 of files, 10 of pictures and 50 of what these ask, and 124 of sound."""
+    """prod expects 40 of files, 10 of pictures and 50 of the models that these call, and 124 of sound."""
     found = estimate(stack("prod"), prices(), TODAY)
     assert found.per_million == found.total.expected / (224 * 730 * 3600) * 10**6
 
 
 def without_digest(change: Change) -> Change:
-    """A changed want needs another release, which is not what is tested here."""
+    """Ignore the digest: a changed want needs another release, which is not tested here."""
 
     def both(sections: dict[str, Any]) -> None:
         change(sections)

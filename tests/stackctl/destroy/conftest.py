@@ -1,4 +1,4 @@
-"""An account of moto's with things of one stack and of strangers in it, and a `pulumi` that keeps a book of its calls."""
+"""A moto account with resources of one stack and of strangers, and a `pulumi` that records its calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Tags = list[dict[str, str]]
 
 
 def tags(**values: str) -> Tags:
-    """Tags as AWS takes them."""
+    """Return tags in AWS's form."""
     return [{"Key": key, "Value": value} for key, value in values.items()]
 
 
@@ -41,7 +41,7 @@ STRANGERS: tuple[Tags, ...] = (
     [{"Key": f"kubernetes.io/cluster/{CLUSTER}-2", "Value": "owned"}],
     [{"Key": "elbv2.k8s.aws/cluster", "Value": "triton-prod"}],
 )
-"""Tags that look like ours and are not."""
+"""Tags that look like the stack's, but are not."""
 
 PRICES = PriceTable(
     REGION,
@@ -63,12 +63,12 @@ PRICES = PriceTable(
         }.items()
     },
 )
-"""Of a day; without one of m7i.large."""
+"""Prices of one day, without m7i.large."""
 
 
 @pytest.fixture
 def search(account: str) -> Search:
-    """A search for the things of the stack dev."""
+    """Return a search for the resources of the stack dev."""
     return new_search()
 
 
@@ -77,7 +77,7 @@ def new_search() -> Search:
 
 
 def client(service: str) -> Any:
-    """A client that may do everything, for planting."""
+    """Return a client with all permissions, to create resources."""
     return boto3.client(service, region_name=REGION)
 
 
@@ -103,7 +103,7 @@ left = [resource for resource in state if targets and resource["urn"] not in tar
 
 @dataclass(frozen=True)
 class Pulumi:
-    """The stand-in for `pulumi`: its state, and what it was asked."""
+    """The fake `pulumi`: its state and its calls."""
 
     book: Path
 
@@ -120,11 +120,11 @@ class Pulumi:
         return [resource["urn"] for resource in json.loads((self.book / "state.json").read_text())]
 
     def destroys(self) -> list[list[str]]:
-        """The arguments of every `pulumi destroy`."""
+        """Return the arguments of every `pulumi destroy`."""
         return [call["arguments"] for call in self._calls() if call["arguments"][0] == "destroy"]
 
     def unreachable(self) -> set[str | None]:
-        """Values of PULUMI_K8S_DELETE_UNREACHABLE that it was run with."""
+        """Return the values of PULUMI_K8S_DELETE_UNREACHABLE in its runs."""
         return {call["unreachable"] for call in self._calls()}
 
     def _calls(self) -> list[dict[str, Any]]:
@@ -135,7 +135,7 @@ class Pulumi:
 
 @pytest.fixture
 def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pulumi:
-    """On PATH before every other one. The real engine takes a stack away in tests/system/e2e."""
+    """Put the fake first on PATH. The real engine deletes a stack in tests/system/e2e."""
     program = tmp_path / "bin" / "pulumi"
     program.parent.mkdir()
     program.write_text(_PULUMI.format(python=sys.executable))
@@ -149,5 +149,5 @@ def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pulumi:
 
 
 def resource(type: str, name: str, **more: Any) -> dict[str, Any]:
-    """A custom resource as an export has it."""
+    """Return a custom resource as in an export."""
     return {"urn": f"urn:pulumi:dev::triton-eks::{type}::{name}", "type": type, "custom": True, **more}

@@ -1,4 +1,4 @@
-"""Leftovers of a stack are found, and those of strangers are not: exact lists over planted things."""
+"""A stack's leftovers are found, and strangers' resources are not: exact lists over created resources."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_instances_of_node_groups_and_of_node_claims_are_found(search: Search) -
         "kubernetes.io/cluster/triton-dev=owned",
     )
     assert found[claimed].usd_a_month == 734.38
-    assert str(found[managed].usd_a_month) == "nan"  # the table has no price of its type
+    assert str(found[managed].usd_a_month) == "nan"  # the table has no price for its type
     assert found[managed].name == "m7i.large triton-dev-system"
     assert found[managed].reason == "project=triton-eks, environment=dev"
     assert found[managed].remove == f"aws ec2 terminate-instances --instance-ids {managed} --region us-west-2"
@@ -80,7 +80,7 @@ def test_instances_of_node_groups_and_of_node_claims_are_found(search: Search) -
 
 
 def test_every_page_is_read(search: Search) -> None:
-    """By script: moto has hundreds on a page."""
+    """By script: moto returns hundreds on a page."""
     with Stubber(search.readers("ec2")) as ec2:
         for page, token in ((1, None), (2, "2"), (3, "3")):
             volume = {"VolumeId": f"vol-{page}", "Size": 1, "VolumeType": "gp3", "Tags": OURS}
@@ -110,7 +110,7 @@ def test_volumes_and_snapshots_are_found(search: Search) -> None:
 
 
 def test_load_balancers_and_target_groups_are_found_beyond_the_twentieth(search: Search) -> None:
-    """DescribeTags takes twenty ARNs at a time, which moto does not mind: the calls are counted."""
+    """DescribeTags accepts twenty ARNs at a time; moto does not check it, so the test counts the calls."""
     asked: list[int] = []
     search.readers("elbv2").meta.events.register(
         "provide-client-params.*.DescribeTags", lambda params, **_: asked.append(len(params["ResourceArns"]))
@@ -299,7 +299,7 @@ def test_a_name_that_is_a_command_stays_a_name(search: Search) -> None:
 
 
 def test_a_load_balancer_that_goes_during_the_search_hides_no_other(search: Search) -> None:
-    """A teardown looks every few seconds, while they go."""
+    """A teardown looks every few seconds while they are being deleted."""
     balancers = [{"LoadBalancerArn": f"arn:aws:elb:loadbalancer/net/{name}", "LoadBalancerName": name} for name in "ab"]
     gone, there = (one["LoadBalancerArn"] for one in balancers)
     tags = {"TagDescriptions": [{"ResourceArn": there, "Tags": OURS}]}
@@ -317,7 +317,7 @@ def test_the_log_groups_are_known_by_name_though_eks_makes_its_own_anew_without_
         "/aws/eks/triton-dev/cluster",
         "/aws/vpc/triton-dev/flow-logs",
         "/aws/containerinsights/triton-dev/application",
-        # Of Container Insights, which may have been added by hand.
+        # Container Insights' group, which may have been added by hand.
         "/aws/containerinsights/triton-dev/performance",
     ]
     theirs = (
@@ -363,7 +363,7 @@ def test_a_new_search_sees_what_was_made_since(account: str) -> None:
 
 
 def test_in_a_cluster_that_was_there_only_the_stacks_own_node_groups_are_found(account: str) -> None:
-    """They say too that the stack is up: its VPC and its cluster are somebody else's, and never listed."""
+    """They also show that the stack is up. Its VPC and cluster belong to others, and are never listed."""
     private = existing_account.make_vpc(Clients("us-west-2")).private
     config = {"subnetIds": list(private.values())}
     client("eks").create_cluster(name="shared", roleArn=ASSUME, resourcesVpcConfig=config)

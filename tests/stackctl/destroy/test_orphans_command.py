@@ -1,4 +1,4 @@
-"""`stackctl orphans`: what it prints, for people and for programs, its exit codes, and what it refuses."""
+"""`stackctl orphans`: output for users and programs, exit codes, and refusals."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_command_says_that_nothing_is_left_and_ends_with_0(account: str, mon
 
 
 def test_in_another_account_the_command_refuses(account: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It would say that nothing is left, and be believed."""
+    """It would wrongly report that nothing remains."""
     (tmp_path / "stacks").mkdir()
     text = (ROOT / "stacks" / "Pulumi.dev.yaml").read_text()
     other = text.replace("123456789012", "999999999999")

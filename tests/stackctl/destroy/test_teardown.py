@@ -1,4 +1,4 @@
-"""The order of a teardown, its waits, and what has to hold before anything is deleted."""
+"""The order of a teardown, its waits, and the conditions before any deletion."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_stack_without_kubernetes_objects_goes_at_once(account: str, pulumi: P
 
 
 def test_controllers_stay_until_what_they_made_in_aws_is_gone(account: str, pulumi: Pulumi) -> None:
-    """A run that ends there has removed no controller; another one goes on when the node is gone."""
+    """A run that stops there has removed no controller; another run continues when the node is gone."""
     claim = [{"Key": f"kubernetes.io/cluster/{CLUSTER}", "Value": "owned"}, {"Key": "karpenter.sh/nodeclaim", "Value": "g5"}]
     one = {"ImageId": "ami-12345678", "InstanceType": "g5.xlarge", "MinCount": 1, "MaxCount": 1}
     specification = [{"ResourceType": "instance", "Tags": claim}]
@@ -190,7 +190,7 @@ def test_what_the_last_up_has_protected_needs_another_up(account: str) -> None:
 
 
 def test_the_clusters_own_deletion_protection_is_asked_of_eks(account: str) -> None:
-    """moto has no deletion protection: EKS is answered for by a script."""
+    """moto has no deletion protection, so a script answers for EKS."""
     one = readers()
     with Stubber(one("eks")) as stubber:
         stubber.add_response(
@@ -225,7 +225,7 @@ def test_what_the_state_has_of_another_stack_is_not_destroyed(account: str, stac
 
 @pytest.fixture
 def let_go(tmp_path: Path) -> Path:
-    """A checkout in which `dev` may be destroyed."""
+    """Return a checkout in which `dev` may be destroyed."""
     text = (ROOT / "stacks" / "Pulumi.dev.yaml").read_text()
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(f"{text}  triton-eks:allowDestroy: true\n")

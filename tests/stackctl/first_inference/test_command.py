@@ -1,6 +1,6 @@
-"""`stackctl first-inference`, step by step: what it does only where it is left to do, and what holds it up.
+"""`stackctl first-inference`, step by step: it skips finished steps, and reports obstacles.
 
-All of it, on a real cluster's API: tests/system/e2e/test_first_inference.py.
+The whole run, on a real cluster's API: tests/system/e2e/test_first_inference.py.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PICTURES = {"models.release.models": {"text_in_picture": 1}, "models.release.id"
 
 
 def post(*answers: tuple[int, Any]) -> Callable[[str, dict[str, Any]], tuple[int, bytes]]:
-    """Answer with these, one after the other, and with the last one ever after."""
+    """Answer with these in turn, and then always with the last one."""
     left = list(answers)
 
     def answer(_path: str, _body: dict[str, Any]) -> tuple[int, bytes]:
@@ -101,7 +101,7 @@ def test_another_answer_is_told_as_it_is(status: int, content: bytes, said: str)
 
 @pytest.fixture
 def pulumi(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
-    """Record what Pulumi is asked; an `up` succeeds, and its stack serves the release of `settings()` afterwards."""
+    """Record Pulumi's calls; an `up` succeeds, and its stack then serves the release of `settings()`."""
     calls: list[list[str]] = []
 
     def ask(arguments: Sequence[str]) -> SimpleNamespace:
@@ -118,7 +118,7 @@ def pulumi(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
 
 @pytest.fixture
 def releases(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Record what other programs are asked; a release is pinned afterwards."""
+    """Record calls of other programs; they pin a release."""
     calls: list[list[str]] = []
 
     def run(words: Sequence[str], **_: Any) -> SimpleNamespace:
@@ -251,7 +251,7 @@ def test_an_up_that_nobody_agreed_to_is_told(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class Fleet:
-    """A cluster whose Triton goes through these states, and stays in the last; it answers right."""
+    """A cluster whose Triton passes through these states and stays in the last; its answers are correct."""
 
     def __init__(self, *states: list[Pod]) -> None:
         self._states = list(states)
@@ -272,7 +272,7 @@ class Fleet:
 
 
 def nodes(*causes: str) -> NodeWait:
-    """A wait for nodes that ends with these causes."""
+    """Return a wait for nodes that ends with these causes."""
     return cast(NodeWait, SimpleNamespace(causes=lambda _pods: list(causes)))
 
 
@@ -351,7 +351,7 @@ def test_the_gateways_address_is_the_clusters_own(tls: dict[str, str], address: 
 
 
 def _cluster(**answers: Any) -> Cluster:
-    """A cluster whose API answers so, by the name of the operation; an exception is raised."""
+    """Return a cluster whose API answers this by operation name; an exception is raised."""
     cluster = Cluster(cast(Any, SimpleNamespace(configuration=SimpleNamespace(host="https://api"))))
 
     def call(answer: Any) -> Any:
@@ -448,7 +448,7 @@ def test_outside_of_the_checkout_it_says_where_to_go(tmp_path: Path, monkeypatch
             "triton-eks:models.release --stack staging`, `pulumi up --stack staging`, then "
             "run the same command again, it goes on from here",
         ),
-        ("403", None),  # who may not list the bucket is told nothing
+        ("403", None),  # without permission to list the bucket, the code is 403
     ],
 )
 def test_a_pin_of_a_release_that_went_with_an_earlier_bucket_is_told(

@@ -1,4 +1,4 @@
-"""How long first-inference waits for a node: not at all where none will come."""
+"""How long first-inference waits for a node; not at all if none will come."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAILED = Ailment(GROUP, "triton-staging:g5", "CREATE_FAILED", ("no capacity",), 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The monotonic clock, to be moved by hand."""
+    """Return the monotonic clock, which the test moves."""
     now = [1000.0]
     monkeypatch.setattr(nodes.time, "monotonic", lambda: now[0])
     return now
@@ -41,7 +41,7 @@ def waiting(
 
 
 def after(wait: NodeWait, clock: list[float], seconds: float, pod: Pod = NO_NODE) -> list[str]:
-    """Look at once, and again so many seconds later; what is said then."""
+    """Look at once, and again after this many seconds; return the messages of the second look."""
     assert wait.causes([pod]) == []
     clock[0] += seconds
     return wait.causes([pod])

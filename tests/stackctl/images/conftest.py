@@ -1,4 +1,4 @@
-"""ECR of an account, and stack files of a test's own."""
+"""ECR of an account, and a test's own stack files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOGIN = "Basic " + base64.b64encode(b"AWS:secret").decode()
 
 @pytest.fixture
 def ecr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Registry]:
-    """ECR of an account of moto's: its own calls are moto's, and the registry is one on loopback."""
+    """Yield ECR of a moto account: moto answers its API, and the registry is one on loopback."""
     use_none_of_the_developers(monkeypatch, tmp_path)
     registry = Registry(LOGIN)
     with serving(registry), mock_aws():
@@ -32,7 +32,7 @@ def ecr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Registry]:
 
 @pytest.fixture
 def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The shipped stack files, in a working directory of the test's own."""
+    """Return a copy of the shipped stack files, in the test's working directory."""
     shutil.copytree(ROOT / "stacks", tmp_path / "checkout" / "stacks")
     monkeypatch.chdir(tmp_path / "checkout")
     return tmp_path / "checkout" / "stacks"

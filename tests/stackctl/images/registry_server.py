@@ -1,7 +1,7 @@
-"""A container registry on loopback, in memory: what the distribution specification asks of one to copy images.
+"""An in-memory container registry on loopback, with the distribution specification's parts for copying images.
 
-It refuses what registries refuse: a part that is not what its digest says, a manifest whose parts are missing, whoever has
-no token. https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md
+It refuses like real registries: a blob with a wrong digest, a manifest with missing blobs, a request without a token.
+https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def digest(content: bytes) -> str:
 
 
 class Registry:
-    """One registry: its images, and what it was asked. `authorization`: what it takes beside its own anonymous token.
+    """One registry: its images and requests. `authorization`: an accepted value in addition to its anonymous token.
 
-    `expires_after`: the number of answers after which a token is worth nothing. `elsewhere`: parts are sent by a store that
-    takes no authorization, as those of registries do.
+    `expires_after`: the number of answers after which a token is invalid. `elsewhere`: a store that takes no authorization
+    sends the blobs, as for real registries.
     """
 
     def __init__(self, authorization: str = f"Bearer {TOKEN}", *, elsewhere: bool = False) -> None:
@@ -49,7 +49,7 @@ class Registry:
         self.host = ""
 
     def push(self, tag: str, *layers: bytes, platforms: tuple[str, ...] = ()) -> str:
-        """Put an image there, in an index where it has platforms; return the digest of the one for amd64."""
+        """Push an image, with an index if it has platforms; return the amd64 digest."""
         config = b'{"architecture": "amd64"}'
         parts = [{"digest": digest(part), "size": len(part)} for part in (config, *layers)]
         self.blobs.update({digest(part): part for part in (config, *layers)})
@@ -150,7 +150,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.registry.requests.append(f"{self.command} {urllib.parse.urlsplit(self.path).path}")
         if self.registry.lets_in(self.headers["authorization"]):
             return True
-        # As nvcr.io has it: the scope is in the realm's own address.
+        # As in nvcr.io: the scope is in the realm's own address.
         realm = f"http://{self.registry.host}/token?scope=repository:nvidia/tritonserver:pull,push"
         self._answer(401, headers={"WWW-Authenticate": f'Bearer realm="{realm}"'})
         return False
@@ -182,12 +182,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 class _Server(http.server.ThreadingHTTPServer):
     def handle_error(self, *_: Any) -> None:
-        """Say nothing of a client that went away."""
+        """Ignore clients that disconnect."""
 
 
 @contextmanager
 def serving(registry: Registry) -> Iterator[Registry]:
-    """Let it answer at `registry.host`."""
+    """Serve at `registry.host`."""
     handler = type("Handler", (_Handler,), {"registry": registry})
     with _Server(("127.0.0.1", 0), handler) as server:
         registry.host = f"127.0.0.1:{server.server_port}"

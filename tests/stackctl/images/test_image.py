@@ -1,4 +1,4 @@
-"""`stackctl image`: the digest of a release, its copy in another registry, and what each is told where it cannot be had."""
+"""`stackctl image`: a release's digest, its copy in another registry, and messages if either is unavailable."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOGIN = "Basic " + base64.b64encode(b"AWS:secret").decode()
 
 @pytest.fixture
 def nvidia(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
-    """NVIDIA's registry, with a release for two architectures, whose parts come from a store of its own."""
+    """Yield NVIDIA's registry, with a release for two architectures, whose blobs come from a separate store."""
     registry = Registry(elsewhere=True)
     registry.push("26.11-py3", *LAYERS, platforms=("arm64", "amd64"))
     with serving(registry):

@@ -16,7 +16,7 @@ LAYERS = {"modelctl": (b"shared" * 900, b"modelctl"), "triton-worker": (b"shared
 
 
 def layout(folder: Path, name: str) -> str:
-    """Write an image as the OCI's image layout has it, and return its digest."""
+    """Write an image in OCI's image layout; return its digest."""
     config, *layers = (b'{"architecture": "amd64"}', *LAYERS[name])
     parts = [{"digest": digest(part), "size": len(part)} for part in (config, *layers)]
     manifest = json.dumps({"schemaVersion": 2, "config": parts[0], "layers": parts[1:]}).encode()

@@ -1,4 +1,4 @@
-"""An account of moto's with room for a stack, an empty checkout, and a `pulumi` that keeps a book of its calls."""
+"""A moto account with room for a stack, an empty checkout, and a `pulumi` that records its calls."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ sys.exit(255 if sys.argv[1] in calls["fails"] or " ".join(sys.argv[1:3]) in call
 
 @dataclass(frozen=True)
 class Pulumi:
-    """The stand-in for `pulumi`."""
+    """The fake `pulumi`."""
 
     book: Path
 
     def fails_at(self, *words: str) -> None:
-        """Let calls that begin with these words fail."""
+        """Make calls that begin with these words fail."""
         self.book.write_text(json.dumps({"calls": [], "fails": words}))
 
     @property
@@ -43,7 +43,7 @@ class Pulumi:
 
 @pytest.fixture
 def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pulumi:
-    """On PATH before every other one; it knows no stack, and is logged in."""
+    """Put it first on PATH; it knows no stack, and is logged in."""
     program = tmp_path / "bin" / "pulumi"
     program.parent.mkdir()
     program.write_text(_PULUMI.format(python=sys.executable, book=str(tmp_path / "book.json")))
@@ -58,7 +58,7 @@ def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pulumi:
 
 @dataclass
 class Account:
-    """The quotas of the account by their codes; those that are not named are large."""
+    """The account's quotas by code; unnamed quotas are large."""
 
     quotas: dict[str, int]
 
@@ -71,7 +71,7 @@ def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Account
     use_none_of_the_developers(monkeypatch, tmp_path)
     monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
     made = Account({})
-    # moto's service quotas have none of EC2's.
+    # moto's service quotas lack EC2's.
     value = lambda _readers, need: made.quotas.get(need.quota.code, 1000)  # noqa: E731
     monkeypatch.setattr(service_quotas, "quota_value", value)
     with mock_aws():
@@ -80,7 +80,7 @@ def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Account
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory: a checkout without stacks."""
+    """Return the working directory: a checkout without stacks."""
     (tmp_path / "stacks").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -1,4 +1,4 @@
-"""`stackctl init`: a file that is true for the account, what a person is asked, and what is left where it cannot be made."""
+"""`stackctl init`: a file that matches the account, its questions, and the result of a failure."""
 
 from __future__ import annotations
 

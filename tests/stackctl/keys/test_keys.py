@@ -1,4 +1,4 @@
-"""`stackctl keys`: the keys of a client through their life, on moto, and what is told where a step would lock it out."""
+"""`stackctl keys`: the life of a client's keys, on moto, and messages if a step would lock it out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLIENTS = """
 
 @pytest.fixture
 def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """An account of moto's, with staging's file, whose gateway has two clients; yields Secrets Manager."""
+    """Yield Secrets Manager of a moto account, with staging's file, whose gateway has two clients."""
     use_none_of_the_developers(monkeypatch, tmp_path)
     folder = tmp_path / "checkout" / "stacks"
     folder.mkdir(parents=True)
@@ -53,7 +53,7 @@ def kept(aws: Any, secret: str = SECRET) -> dict[str, str]:
 
 
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Go on when the gateways have what was written."""
+    """Simulate the time until the gateways have the change."""
     monkeypatch.setattr(command, "_now", lambda: datetime.now(UTC) + command.GATEWAYS_HAVE_THEM)
 
 
@@ -168,7 +168,7 @@ def current(aws: Any) -> str:
 
 
 def bring_back(aws: Any, version: str) -> None:
-    """Make a version the current one, an hour later: moto leaves the time of the last change, which AWS sets."""
+    """Make a version current, an hour later: moto does not set the time of the last change, unlike AWS."""
     aws.update_secret_version_stage(
         SecretId=SECRET, VersionStage="AWSCURRENT", MoveToVersionId=version, RemoveFromVersionId=current(aws)
     )
@@ -178,7 +178,7 @@ def bring_back(aws: Any, version: str) -> None:
 def test_keys_are_listed_without_being_read(aws: Any) -> None:
     keys("create", "team-a")
     key = kept(aws)["current"]
-    # Of another stack whose name begins alike.
+    # Another stack's, whose name has the same prefix.
     aws.create_secret(Name="triton-staging-2/clients/team-z", SecretString="{}")
     done = keys("list")
     assert [line.partition(":")[0] for line in done.stdout.splitlines()] == ["team-a", "team-b"]

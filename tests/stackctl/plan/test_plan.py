@@ -1,4 +1,4 @@
-"""`stackctl plan` on a stack of three pools: what is asked for, what is missing, and what is printed."""
+"""`stackctl plan` on a stack of three pools: requirements, missing parts, and output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.stackctl.cost.test_usage import prices
 
 PRICES = prices(ec2_m7i_xlarge="0.2", ec2_g5_xlarge="1", ec2_p4d_24xlarge="22", ebs_gp3_gib_month="0")
 RATES = ["tokenize@cpu=20", "tokenize@g5=100", "embed@g5=4", "rank@p4d=5"]
-"""Of the 10 requests/s that are expected of each: half a pod, a tenth, two and a half, and two."""
+"""Of each model's expected 10 requests/s: half a pod, a tenth, two and a half, and two."""
 
 
 CONFIG = config(THREE)
@@ -45,7 +45,7 @@ def test_models_are_where_they_cost_least_at_the_expected_rates_and_scale_to_the
             "memoryGiB": 400,
             "autoscaling": {"minReplicas": 2, "maxReplicas": 8},
         },
-        # Of what embed leaves of its third pod, tokenize takes some: that costs nothing, and a node of its own 146 US$.
+        # tokenize uses the free part of embed's third pod at no cost; its own node would cost 146 US$.
         {
             "name": "g5",
             "models": ["embed", "tokenize"],
@@ -114,7 +114,7 @@ def test_everything_that_is_missing_is_asked_for_at_once() -> None:
 
 
 def evidence(folder: Path, monkeypatch: pytest.MonkeyPatch, *, server_on_loopback: bool) -> Settings:
-    """The stack, whose models name evidence of 5 requests/s each but for `rank`."""
+    """Return the stack with evidence of 5 requests/s for each model except `rank`."""
     serving = {name: dict(wants) for name, wants in THREE["models.serving"].items()}
     for model in ("embed", "tokenize"):
         machine = {"cpu": "A CPU", "cpus": 2, "server_on_loopback": server_on_loopback}

@@ -1,4 +1,4 @@
-"""The cheapest fleets: against every plan that there is, and against prices worked out by hand."""
+"""The cheapest fleets: compared with every possible plan, and with prices by hand."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def shown(fleets: Sequence[PlannedFleet], fewest: int = 1) -> list[tuple[str, st
         # Together they keep one pod busy.
         ([group("a", small=0.5), group("b", small=0.5)], 1, [("small", "a b", 1, 1)], 100, 100),
         ([group("a", small=0.5), group("b", small=0.6)], 1, [("small", "a b", 2, 2)], 200, 110),
-        # Four pods on the large node cost less than four small ones, and three do not.
+        # Four pods on the large node cost less than four small ones; three do not.
         ([group("a", small=3.5, large=3.5)], 1, [("large", "a", 4, 1)], 350, 350),
         ([group("a", small=3.0, large=3.0)], 1, [("small", "a", 3, 3)], 300, 300),
-        # What is on the large node already leaves room for more.
+        # The existing load of the large node leaves room for more.
         ([group("a", large=3.0), group("b", small=1.0, large=0.9)], 1, [("large", "a b", 4, 1)], 350, 350),
-        # Two pods at least, and so one fleet of both.
+        # At least two pods, so one fleet for both.
         ([group("a", small=0.1), group("b", small=0.1)], 2, [("small", "a b", 2, 2)], 200, 200),
-        # A pool each, since neither can do both.
+        # A pool each, because neither can do both.
         ([group("a", small=1.0), group("b", large=1.0)], 1, [("large", "b", 1, 1), ("small", "a", 1, 1)], 450, 350),
     ],
 )
@@ -60,7 +60,7 @@ def test_a_search_that_is_cut_short_says_that_it_is_unproven() -> None:
 
 
 def every_plan(groups: Sequence[Group], pools: Sequence[Pool]) -> Iterator[list[PlannedFleet]]:
-    """Every partition of the groups, with every pool for each part."""
+    """Yield every partition of the groups, with every pool for each part."""
     if not groups:
         yield []
         return

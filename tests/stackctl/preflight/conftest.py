@@ -1,4 +1,4 @@
-"""An AWS account of moto's, and the stack that preflight is asked about."""
+"""A moto account, and the stack for preflight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REGION = "us-west-2"
 
 @pytest.fixture
 def subject(account: str) -> Callable[..., Subject]:
-    """The staging stack with changes (`settings` of tests.spec.stack_config), and the account."""
+    """Return a factory of the staging stack with changes (`settings` of tests.spec.stack_config), and the account."""
 
     def make(changes: dict[str, Any] | None = None, stack: str = "staging") -> Subject:
         readers = Readers(REGION, OPERATIONS)
@@ -30,9 +30,9 @@ def subject(account: str) -> Callable[..., Subject]:
 
 @pytest.fixture
 def answers() -> Iterator[Callable[..., Stubber]]:
-    """`answers(subject, "eks")` begins to answer that client's calls by a script: moto has no such operation.
+    """Yield `answers(subject, "eks")`, which scripts that client's calls, because moto lacks the operation.
 
-    Parameters and answers are checked against botocore's model of the service; every answer must have been asked for.
+    Parameters and answers are checked against botocore's model of the service; every answer must be requested.
     """
     stubbers: list[Stubber] = []
 

@@ -1,4 +1,4 @@
-"""The account's plan, as the Free Tier API answers. moto has no such service: botocore's Stubber holds its model."""
+"""The account's plan, from the Free Tier API. moto lacks this service, so botocore's Stubber answers with its model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the repositories of third-party charts answer this machine."""
+"""Whether the third-party charts' repositories answer this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[str]:
-    """A server of charts; its name with its port."""
+    """Yield a chart server's name with its port."""
 
     class Answers(http_server.Handler):
         def do_GET(self) -> None:

@@ -1,6 +1,6 @@
 """Checks whose operations moto lacks, answered by botocore's Stubber.
 
-EKS versions and add-on versions, the public parameters of the node images, capacity reservations. The Stubber holds
+EKS versions and add-on versions, the public parameters of the node images, capacity reservations. The Stubber checks
 parameters and answers against the services' own models.
 """
 
@@ -222,7 +222,7 @@ def found(
     room_matters: bool = True,
     **reservation: Any,
 ) -> Finding:
-    """`room_matters`: the reservation will do, so that who has it is asked; `running` are the region's instances."""
+    """`room_matters`: the reservation fits, so its users are checked; `running` are the region's instances."""
     described = {
         "CapacityReservationId": RESERVATION,
         "State": "active",
@@ -327,7 +327,7 @@ def test_a_smaller_reservation_than_the_pool_may_use_is_told(
     ],
 )
 def test_a_reservation_cannot_be_used_in_zones_that_the_program_chooses(changes: dict[str, Any], complaint: str) -> None:
-    """So the check has one zone to compare, whatever AWS offers."""
+    """So the check compares one zone, independent of AWS's offer."""
     told = complaints({**RESERVED, **changes})
     assert any(complaint in line for line in told), told
 

@@ -61,7 +61,7 @@ def test_a_type_that_a_zone_lacks_fails_and_says_where_it_is_offered(subject: Ca
 
 
 def pushed(repository: str) -> str:
-    """An image in a new repository of the account's registry; its digest."""
+    """Create an image in a new repository of the account's registry; return its digest."""
     ecr = boto3.client("ecr", region_name=REGION)
     ecr.create_repository(repositoryName=repository)
     layer = {"mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip", "size": 1, "digest": "sha256:" + "1" * 64}
@@ -155,7 +155,7 @@ def test_before_the_vpc_is_there_the_plan_counts(subject: Callable[..., Subject]
 
 
 def private_subnet(cidr: str, zone: str = "us-west-2a") -> str:
-    """A subnet as the program makes them."""
+    """Create a subnet like the program's."""
     ec2 = boto3.client("ec2", region_name=REGION)
     vpc = ec2.create_vpc(CidrBlock=cidr)["Vpc"]["VpcId"]
     subnet = str(ec2.create_subnet(VpcId=vpc, CidrBlock=cidr, AvailabilityZone=zone)["Subnet"]["SubnetId"])

@@ -1,4 +1,4 @@
-"""`stackctl preflight STACK`: the table, the exit code, and mistakes as sentences."""
+"""`stackctl preflight STACK`: the table, the exit code, and messages for mistakes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 ON_MOTO = ("account", "instance offerings", "images", "capacity reservations", "subnet addresses", "model release")
-"""Checks whose operations moto has: in process it breaks at others instead of refusing them."""
+"""Checks whose operations moto has; for others, the in-process moto breaks instead of refusing them."""
 
 
 def test_the_checks_are_in_the_table_and_a_new_account_is_not_ready(

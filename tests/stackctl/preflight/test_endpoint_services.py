@@ -1,4 +1,4 @@
-"""Endpoint services: moto offers all that a stack names; what a region lacks is answered by botocore's Stubber."""
+"""Endpoint services: moto offers all of a stack's; botocore's Stubber answers for those that a region lacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def service(name: str, kind: str = "Interface", zones: tuple[str, ...] = ZONES) 
 
 
 def offered(one: Subject, answers: Callable[..., Stubber], monkeypatch: Any, services: list[dict[str, Any]]) -> Subject:
-    """Let EC2 answer with these services, on two pages."""
+    """Make EC2 return these services, on two pages."""
     zones = stack_zones(one)
     monkeypatch.setattr(endpoint_services, "stack_zones", lambda _subject: zones)
     ec2 = answers(one, "ec2")

@@ -1,4 +1,4 @@
-"""Preflight asks every check that there is."""
+"""Preflight runs every existing check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A VPC and a cluster that are there already, as preflight asks AWS about them."""
+"""An existing VPC and cluster, from preflight's AWS requests."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_without_them_the_checks_have_nothing_to_ask(subject: Callable[..., Subj
 
 
 def described(**changes: Any) -> dict[str, Any]:
-    """EKS's description of the cluster."""
+    """Return EKS's description of the cluster."""
     return {
         "cluster": {
             "name": "shared",

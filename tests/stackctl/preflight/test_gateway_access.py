@@ -31,7 +31,7 @@ NO_SUCH_NAME, REFUSED = 3, 5
 
 @dataclass
 class PublicDns:
-    """A resolver that answers over HTTP, from what a zone is delegated to; by default to what moto says of it."""
+    """A DNS-over-HTTPS resolver with a zone's delegation; by default from moto."""
 
     servers: Callable[[str], list[str]]
     status: int = 0
@@ -53,7 +53,6 @@ def of_the_newest_zone(name: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def dns(monkeypatch: pytest.MonkeyPatch, account: str) -> Iterator[PublicDns]:
-    """Public DNS."""
     there = PublicDns(of_the_newest_zone)
 
     class Answers(http_server.Handler):
@@ -66,7 +65,7 @@ def dns(monkeypatch: pytest.MonkeyPatch, account: str) -> Iterator[PublicDns]:
 
 
 def zone(*records: tuple[str, str, str], private: bool = False) -> str:
-    """A hosted zone for example.com with these records (name, type, value; an alias for type ALIAS); its id."""
+    """Create a hosted zone for example.com with these records (name, type, value; ALIAS for an alias); return its id."""
     route53 = boto3.client("route53")
     more: dict[str, Any] = {}
     if private:

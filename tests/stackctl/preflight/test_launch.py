@@ -1,7 +1,7 @@
-"""Dry runs of launches. moto answers the request that is right; the refusals are EC2's, by botocore's Stubber.
+"""Dry runs of launches. moto answers correct requests; botocore's Stubber returns EC2's refusals.
 
 The codes: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html. The sentence about the Free Tier is
-what accounts on that plan got (docs/facts/eks.md#accounts-on-the-free-plan).
+from accounts on that plan (docs/facts/eks.md#accounts-on-the-free-plan).
 """
 
 from __future__ import annotations

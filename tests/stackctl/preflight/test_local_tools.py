@@ -1,4 +1,4 @@
-"""Programs of this machine: their versions, as each prints them, against what the stack needs."""
+"""Programs of this machine: their printed versions, compared with the stack's needs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GOOD = {
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Put programs on PATH, and nothing else: each is a shell script; None: it is missing."""
+    """Put only these programs on PATH: each is a shell script; None: it is missing."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("PATH", str(tmp_path))
 
@@ -44,7 +44,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 
 def results(subject: Subject) -> dict[str, tuple[Status, str]]:
-    """The findings by the first word of their message."""
+    """Return the findings by the first word of their message."""
     return {finding.message.split()[0]: (finding.status, finding.message) for finding in local_tools.check(subject)}
 
 
@@ -135,7 +135,7 @@ def test_a_profile_of_aws_login_needs_an_aws_that_has_it(
     installed: str,
     status: Status,
 ) -> None:
-    """`aws eks get-token` of an older one finds no credentials. Others, like SSO, need 2.7."""
+    """With an older version, `aws eks get-token` finds no credentials. Others, like SSO, need 2.7."""
     tools(aws=f"echo aws-cli/{installed} x")
     one = subject()
     (tmp_path / "config").write_text("[profile p]\nlogin_session = arn:aws:iam::123456789012:user/me\n[profile q]\n")

@@ -1,4 +1,4 @@
-"""Which quotas a stack takes, and how much of each: from its settings alone."""
+"""The quotas that a stack needs, and their amounts, only from its settings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_karpenter_starts_nodes_without_groups_of_eks() -> None:
 
 
 def test_nodes_for_workers_take_what_their_fewest_and_their_most_fill() -> None:
-    """Of 4 vCPUs each: four workers of 1 fill two nodes, and there are three at most."""
+    """Of 4 vCPUs each: four workers of 1 fill two nodes; the maximum is three nodes."""
     worker = {**WORKER, "cpu": "1", "minReplicas": 4, "maxReplicas": 6}
     pool = {"instanceTypes": ["m7i.xlarge"], "max": 3, "diskGiB": 50}
     found = amounts({**KARPENTER, "worker": worker, "nodes.cpu": pool})
@@ -88,7 +88,7 @@ def test_two_pools_of_one_family_share_a_quota_and_are_both_named() -> None:
 def test_an_autoscaler_starts_nodes_for_the_fewest_pods_and_the_warm_ones() -> None:
     production = load_stack_file(ROOT / "stacks" / "Pulumi.prod.yaml", today=TODAY)
     (need,) = [need for need in needed_quotas(production) if need.quota == needs.G]
-    # desired 0, but 3 pods and 1 warm one, a GPU each: at first on a g5.xlarge, at most on a g5.4xlarge.
+    # desired 0, but 3 pods and 1 warm pod, a GPU each: at first on a g5.xlarge, at most on a g5.4xlarge.
     assert (need.at_start, need.at_most) == (4 * 4, 16 * 16)
 
 

@@ -1,4 +1,4 @@
-"""Preflight can only look: what is not on its list is refused before a request is made."""
+"""Preflight is read-only: other operations are refused before a request."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_listed_operation_exists_and_only_reads(operations: Operations) ->
 
 
 ASKS_OTHERS = {
-    "preflight/checks/charts.py": {"httpx", "urllib.parse"},  # repositories of charts, which are not AWS
+    "preflight/checks/charts.py": {"httpx", "urllib.parse"},  # chart repositories, which are not AWS
     "preflight/checks/runner.py": {"httpx"},  # GitHub, about a repository
     "preflight/checks/local_tools.py": {"subprocess"},  # programs of this machine print their versions
 }

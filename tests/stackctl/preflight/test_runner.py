@@ -1,4 +1,4 @@
-"""Preflight refuses a runner in the VPC for a public repository, by what GitHub answers without credentials."""
+"""Preflight refuses a runner in the VPC for a public repository, by GitHub's answer without credentials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANSWERS = {
 
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Requests to a GitHub on loopback; its address ends with the answer that it gives."""
+    """Yield the requests to a fake GitHub on loopback; the end of its address is its answer."""
     received: list[str] = []
 
     class GitHub(http_server.Handler):

@@ -1,4 +1,4 @@
-"""Quotas against needs. moto has the quotas of VPC only: those of EC2 and EKS are answered by botocore's Stubber."""
+"""Quotas compared with needs. moto has only VPC's quotas; botocore's Stubber answers for EC2 and EKS."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_only_what_others_use_counts(subject: Callable[..., Subject]) -> None:
 
 
 def test_usage_is_read_to_the_last_page(subject: Callable[..., Subject], answers: Callable[..., Stubber]) -> None:
-    """By script: moto has hundreds on a page."""
+    """By script: moto returns hundreds on a page."""
     one = subject()
     ec2, running = answers(one, "ec2"), {"Filters": [{"Name": "instance-state-name", "Values": ["pending", "running"]}]}
     page = {

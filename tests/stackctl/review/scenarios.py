@@ -1,4 +1,4 @@
-"""Reports for the comments of the golden files: what the engine prints, and what is known beside it."""
+"""Reports for the golden files' comments: the engine's output, and additional facts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def urn(type_: str, name: str) -> str:
 
 
 def step(op: str, type_: str, name: str, old: Any = None, new: Any = None, **metadata: Any) -> Event:
-    """An event of a step; `old` and `new` are inputs."""
+    """Return an event of a step; `old` and `new` are inputs."""
     states = {
         key: {"inputs": value, "outputs": {}, "custom": not type_.startswith("triton:")}
         for key, value in (("old", old), ("new", new))
@@ -40,7 +40,7 @@ def step(op: str, type_: str, name: str, old: Any = None, new: Any = None, **met
 
 
 def replacement(type_: str, name: str, old: Any, new: Any, id_: str = "", outputs: Any = None) -> Event:
-    """An event of a resource whose every input forces its replacement; `id_` and `outputs` are those until now."""
+    """Return an event of a resource whose every input forces its replacement; `id_` and `outputs` are the current ones."""
     event = step("replace", type_, name, old, new, keys=list(old))
     event["resourcePreEvent"]["metadata"]["old"] |= {"id": id_, "outputs": {**old, **(outputs or {})}}
     return event
@@ -68,7 +68,7 @@ _STARTS = "a pod starts in 300 s, on a new node in 540 s (assumed)"
 
 
 def much() -> Report:
-    """A pull request that does a little of everything, some of it bad."""
+    """Return a pull request with a bit of everything, some of it bad."""
     cluster, group = "aws:eks/cluster:Cluster", "aws:eks/nodeGroup:NodeGroup"
     deployment, secret = "kubernetes:apps/v1:Deployment", "kubernetes:core/v1:Secret"
     image = "spec.template.spec.containers[0].image"
@@ -173,10 +173,10 @@ def much() -> Report:
 
 
 def moved() -> Report:
-    """A VPC with another range of addresses: what follows from that is not told as if it were a change of its own."""
+    """Return a VPC with another address range: consequences are not reported as separate changes."""
     vpc, subnet, group = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet", "aws:eks/nodeGroup:NodeGroup"
     tag, log = "aws:autoscaling/tag:Tag", "aws:cloudwatch/logGroup:LogGroup"
-    # The VPC comes last: what it brings about is below it all the same, and before nothing.
+    # The VPC comes last: its consequences are still below it, and before no other change.
     return Report(
         "dev",
         preview.read(
@@ -217,12 +217,12 @@ def moved() -> Report:
 
 
 def nothing() -> Report:
-    """A pull request that changes no resource of the stack; policies kept."""
+    """Return a pull request without changes of resources or policy violations."""
     return Report("dev", preview.read(stream(summary({"triton-eks": "1.0.0"}, same=113))), base="4f1d2c3b", models=())
 
 
 def failed() -> Report:
-    """A preview that the program itself refuses."""
+    """Return a preview that the program itself refuses."""
     message = (
         "the program ended\n"
         + "  File somewhere\n" * 100

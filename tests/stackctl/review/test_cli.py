@@ -1,4 +1,4 @@
-"""`stackctl review`: reports are made, rendered and judged."""
+"""`stackctl review`: create, render and judge reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def review(*arguments: object) -> Ended:
 
 
 def expected(*stacks: str) -> list[str]:
-    """The options that name the stacks which should have a report."""
+    """Return the options with the stacks that should have a report."""
     return [word for stack in stacks for word in ("--stack", stack)]
 
 
@@ -94,7 +94,7 @@ def test_the_gate_fails_for_a_mandatory_violation_or_a_failure(reports: Path, tm
     ids=["cut off", "no pack", "document"],
 )
 def test_where_no_policy_was_asked_the_gate_fails(said: str, told: str, differs: int, tmp_path: Path) -> None:
-    """The nightly look for drift runs no pack: what is unchanged is so without one, but not where the engine was killed."""
+    """The nightly drift check runs no policies: unchanged results stay valid without them, unless the engine was killed."""
     file = tmp_path / "dev.json"
     file.write_text(report.Report("dev", preview.read(said)).to_json(), encoding="utf-8")
     done = review("gate", str(file))
@@ -118,7 +118,7 @@ def test_unchanged_is_said_of_reports_without_steps_and_failures(reports: Path) 
     ],
 )
 def test_a_report_that_cannot_be_read_hides_no_other_stack(content: bytes, why: str, reports: Path) -> None:
-    """A fork writes what it likes, and what a later program wrote is read by the one of the default branch."""
+    """A fork may write any content, and the default branch's program reads a later program's output."""
     (reports / "staging.json").write_bytes(content)
     (reports / "local.json").mkdir()
     done = review("render", str(reports), *expected("dev", "prod", "staging"))
@@ -225,7 +225,7 @@ def test_collect_adds_a_replayed_load_and_says_where_there_is_none(tmp_path: Pat
 def test_a_worse_scaling_setting_gets_a_comment_that_says_by_how_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Four pods are too few beside a slow one."""
+    """Four pods are too few with a slow one."""
     file = Path("stacks", "Pulumi.prod.yaml")
     text = (ROOT / file).read_text()
     (tmp_path / "stacks").mkdir()

@@ -1,4 +1,4 @@
-"""Facts that a report tells beside the engine's plan, gathered from a stack of this repository."""
+"""Facts of a report in addition to the engine's plan, from a stack of this repository."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ HOUR = prices.load("us-west-2").usd("ec2.g5.xlarge")
 
 
 def tuned(config: dict[str, Any]) -> None:
-    """With evidence for `filetype`, and without a release, which another want would not fit."""
+    """Add evidence for `filetype`, and remove the release, which would not match another want."""
     config["models"]["serving"]["filetype"]["tuned"] = "benchmarks/results/filetype-x.json"
     del config["models"]["release"]
 
 
 @pytest.fixture
 def evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A measured rate of `filetype`, as `modelctl tune` writes it."""
+    """Write a measured rate of `filetype`, like `modelctl tune`."""
     machine = {"cpu": "A CPU", "cpus": 2, "server_on_loopback": True}
     found = {"model": "filetype", "winner": {"rate": 7.5}, "machine": machine}
     (tmp_path / "filetype-x.json").write_text(json.dumps(found), encoding="utf-8")
@@ -41,7 +41,7 @@ def evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def comment(monkeypatch: pytest.MonkeyPatch, then: Settings, now: Settings) -> tuple[str, tuple[MeasuredCost, ...]]:
-    """The comment about prod with these settings, and the measured costs of its report."""
+    """Return the comment about prod with these settings, and its report's measured costs."""
     monkeypatch.setattr(collect, "settings_of", lambda _: now)
     monkeypatch.setattr(collect, "settings_at", lambda *_: then)
     made = collect.report("prod", Plan(()), "main", TODAY)

@@ -1,4 +1,4 @@
-"""The comment, as a whole: golden files, and what holds however long it would be."""
+"""The whole comment: golden files, and rules for any length."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_load_before_and_after_is_shown_as_bars_of_20_characters_at_most() -> 
 
 
 def test_a_replacement_whose_cause_is_not_in_the_report_is_told_by_itself() -> None:
-    """Reports are written by a stranger's code: what names a cause that is none must not vanish."""
+    """Others' code may write reports: a replacement with an invalid cause must still appear."""
     first, second = (Step("replace", "t", name, caused_by=cause) for name, cause in (("a", "t::b"), ("b", "t::a")))
     third = Step("replace", "t", "c", caused_by="t::nowhere")
     text = document.render([Report("prod", Plan((first, second, third)))], title="t", name="n")
@@ -104,7 +104,7 @@ def policies_section(*violations: Violation) -> list[str]:
 
 
 def test_all_that_waits_is_named_however_much_it_is() -> None:
-    """Check a message of the pack about a whole stack, which is longer than any message that is told as it is."""
+    """The policy message about a whole stack is longer than the limit for unshortened messages."""
     waiting = Waiting()
     for number in range(60):
         waiting.add("iam-no-wildcard", f"role-{number:02}.policy")
@@ -176,7 +176,7 @@ def test_a_comment_that_is_too_long_says_of_each_section_what_is_left_out() -> N
 
 
 def of_many_stacks(count: int) -> list[Report]:
-    """As many as a matrix of regions and environments has: in one a preview failed, and one loses its VPC."""
+    """Return reports for a large matrix of regions and environments: one preview failed, one loses its VPC."""
     reports, much = [], scenarios.much()
     for number in range(count):
         everywhere = replace(much, stack=f"stack-{number:04}")
@@ -366,7 +366,7 @@ def test_prose_neither_links_nor_mentions(written: str, shown: str) -> None:
     ["\u202e", "\u2066", "\u200b", "\x1b", "\x00", "\ud800", "\ufeff", "\u3164", "\ufe0f", "\u2800", "\u180b", "\U000e0101"],
 )
 def test_what_cannot_be_seen_or_written_is_shown_as_such(hidden: str) -> None:
-    """A turned direction lets a line read as another one; half a character cannot be written at all."""
+    """A reversed direction makes a line look different; half a character cannot be written at all."""
     text = f"a{hidden}b"
     assert markdown.prose(text) == "a\ufffdb"
     assert markdown.code(text) == "`a\ufffdb`"

@@ -1,4 +1,4 @@
-"""Comments and issues on a server that answers as GitHub does, on loopback."""
+"""Comments and issues on a fake GitHub server on loopback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN = "ghs_0123456789abcdefABCDEF"
 
 @dataclass
 class GitHub:
-    """The comments and issues of one repository; `failures` are status codes that the next requests get instead."""
+    """One repository's comments and issues; the next requests get the status codes in `failures` instead."""
 
     url: str = ""
     comments: list[dict[str, Any]] = field(default_factory=list)
@@ -35,7 +35,7 @@ class GitHub:
     viewer: str | None = BOT
     said: str = "not now"
     raw: bytes | None = None
-    """The answer to whatever is asked."""
+    """The answer to every request."""
 
     def who_asks(self) -> tuple[int, Any]:
         if self.viewer is None:
@@ -144,7 +144,7 @@ def test_it_is_found_behind_many_others_and_theirs_is_never_edited(github: GitHu
 def test_a_comment_of_ours_that_only_has_the_marker_in_it_is_left_alone(
     github: GitHub, repository: Repository, body: str | None
 ) -> None:
-    """A resource can be named like the marker; the comments of every workflow are written by the same bot."""
+    """A resource may have the marker's name, and the same bot writes all workflows' comments."""
     github.comments.append({"id": 1, "user": {"login": BOT}, "body": body, "html_url": "https://x/1"})
     assert repository.comment(7, MARKER, marked("new")) == "https://x/2"
     assert [comment["body"] for comment in github.comments] == [body, marked("new")]
@@ -226,7 +226,7 @@ def test_a_busy_github_is_asked_again(github: GitHub, repository: Repository) ->
 
 def test_a_refusal_is_one_sentence_without_the_token(github: GitHub, repository: Repository) -> None:
     github.failures = [403]
-    github.said = f"{'x' * 275} Bearer {TOKEN} may not"  # a server that says back what it was sent, cut in the middle of it
+    github.said = f"{'x' * 275} Bearer {TOKEN} may not"  # a server that echoes its input, truncated
     with pytest.raises(GitHubError) as refusal:
         repository.comment(7, MARKER, MARKER)
     assert ": 403 xxx" in str(refusal.value)

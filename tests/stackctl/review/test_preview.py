@@ -1,4 +1,4 @@
-"""Plans read from what the engine prints: both of its forms, replacements, components, failures."""
+"""Plans parsed from the engine's output: both forms, replacements, components, failures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_changes_nothing_is_not_told(op: str) -> None:
 
 
 def test_a_night_without_drift_is_unchanged_and_what_drifted_is_an_update() -> None:
-    """`preview --refresh` begins with a refresh of every resource, whether it differs or not."""
+    """`preview --refresh` begins with a refresh of every resource, with or without a difference."""
     looked_at = [step("refresh", CLUSTER, name, {"version": "1"}, {"version": "1"}) for name in ("calm", "drifted")]
     same = step("same", CLUSTER, "calm", {"version": "1"}, {"version": "1"})
     back = step("update", CLUSTER, "drifted", {"version": "2"}, {"version": "1"}, diffs=["version"])
@@ -193,13 +193,13 @@ def test_policies_have_judged_nothing_where_the_preview_failed_at_the_stack_itse
     assert preview.read(stream(why, summary({"p": "1"}, create=1))).ended_before_resources
     assert preview.read(stream(why)).ended_before_resources
     assert not preview.read(stream(why, summary({"p": "1"}, create=7))).ended_before_resources
-    assert not preview.read(stream(why, step("create", CLUSTER, "c", new={}))).ended_before_resources  # nothing is counted
+    assert not preview.read(stream(why, step("create", CLUSTER, "c", new={}))).ended_before_resources  # nothing counted
     assert not preview.read(stream(summary({"p": "1"}, same=1))).ended_before_resources
 
 
 @pytest.mark.parametrize("events", [[step("same", CLUSTER, "c", {}, {})], [violation("mandatory", "p", "c", "m")]])
 def test_a_stream_that_ends_before_its_summary_is_a_preview_that_was_cut_off(events: list[Event]) -> None:
-    """The engine is killed, for want of memory: every line is whole, and none says that it failed."""
+    """An engine that runs out of memory is killed: every line is complete, and no line reports the failure."""
     found = preview.read(stream(*events))
     assert found.errors == ("the engine's output ends before its summary: the preview was cut off",)
     assert found.packs is None
@@ -324,7 +324,7 @@ WHOLE = stream(
     step("replace", CLUSTER, "d", {"n": "1"}, {"n": "2"}, keys=["n"], diffs=["n"]),
     violation("mandatory", "p", "c", "m"),
     {"diagnosticEvent": {"severity": "error", "prefix": "x", "message": "m"}},
-    # Another one: an event of a kind that is not known, which junk can make of one, is nobody's error.
+    # An event of an unknown kind, which junk may create, is no error.
     {"diagnosticEvent": {"severity": "error", "prefix": "x", "message": "n"}},
     summary({"p|local|q": "1"}, update=1),
 )

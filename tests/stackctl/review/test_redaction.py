@@ -1,4 +1,4 @@
-"""Whatever looks like a secret is taken out of a report, wherever it stands; what a reviewer has to see stays."""
+"""Secret-like text is removed from every part of a report; necessary text stays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stackctl.review.redaction import redacted
 from stackctl.review.report import Report
 from tests.stackctl.review.scenarios import Event, diff, step, stream, summary, urn, violation
 
-# Each in two parts: whole, they would be refused by those who look for secrets in a repository.
+# Each in two parts, because secret scanners would refuse whole tokens in a repository.
 TOKENS = {
     "aws": "AKIA" + "IOSFODNN7EXAMPLE",
     "aws-temporary": "ASIA" + "IOSFODNN7EXAMPLE",
@@ -73,7 +73,7 @@ FIRST_LETTERS = (
     *("NRJS-", "HRKU-", "CFPAT-", "xai-", "tskey-auth-", "tskey-api-", "EZAK", "EZTK", "ATATT3x", "ATCTT3x"),
     *("AGE-SECRET-KEY-1", "ABSK", "AKCp", "LTAI", "AKID", "EAAC", "secret_"),
 )
-"""Each begins the tokens of one service, and of no other."""
+"""Each is the prefix of only one service's tokens."""
 
 
 @pytest.mark.parametrize("first", FIRST_LETTERS)
@@ -251,7 +251,7 @@ def told(*events: Event) -> str:
 
 
 def test_a_secret_is_nowhere_in_a_report() -> None:
-    """In the name of a resource, a key, a value, a tag, a policy's word, a diagnostic, a pack."""
+    """In a resource's name, a key, a value, a tag, a policy's message, a diagnostic, a pack."""
     before, after = {"tags": {TOKEN: "a", "b": "x"}}, {"tags": {TOKEN: "c", "b": TOKEN}}
     said = told(
         step("update", BUCKET, TOKEN, before, after, detailedDiff=diff("update", f'tags["{TOKEN}"]', "tags.b")),
@@ -268,7 +268,7 @@ def test_a_secret_is_nowhere_in_a_report() -> None:
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("kind", ["github", "hugging-face", "aws"])
 def test_a_secret_that_was_utf_16_is_taken_out(kind: str, encoding: str) -> None:
-    """Whoever read it as single bytes tells it with a NUL beside each letter, and shows it readably."""
+    """Code that reads it as single bytes reports it with a NUL after each letter, still readable."""
     wide = f"no such {TOKENS[kind]}".encode(encoding).decode("latin-1")
     said = told({"diagnosticEvent": {"severity": "error", "message": wide}})
     assert "no such (secret)" in said
@@ -278,7 +278,7 @@ def test_a_secret_that_was_utf_16_is_taken_out(kind: str, encoding: str) -> None
 
 
 def test_a_secret_that_is_cut_short_is_none_less() -> None:
-    """A value is shown to its 80th character, where half of a key could be left."""
+    """A value is cut at 80 characters, which could leave half of a key."""
     long = "x" * 60 + " " + TOKENS["stripe"]
     event = step("update", BUCKET, "b", {"n": "a"}, {"n": long}, diffs=["n"])
     assert preview.read(stream(event)).steps[0].changed == (Change("n", "(secret)", "(secret)"),)

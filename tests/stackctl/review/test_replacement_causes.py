@@ -1,4 +1,4 @@
-"""Which replacement makes others necessary, from what the engine's events show."""
+"""Replacements that cause other replacements, from the engine's events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The replayed load in the comment: told where it makes a difference, and never in the place of a report."""
+"""The replayed load in the comment: shown if it makes a difference, and never instead of a report."""
 
 import json
 from decimal import Decimal
@@ -15,7 +15,7 @@ FLEET = {"missedShare": 0.01, "gpuHours": 24.0, "usd": 24.14, "longestShortageSe
 
 
 def figured(missed: str = "0.01", usd: str | None = "24.14", shortage: int = 40) -> Figures:
-    """Return what FLEET says, or with something else in its place."""
+    """Return FLEET's figures, with these changes."""
     return Figures(Decimal(missed), Decimal("24.0"), None if usd is None else Decimal(usd), shortage, 2)
 
 

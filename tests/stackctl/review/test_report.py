@@ -1,4 +1,4 @@
-"""Reports as JSON: what is written is read again, and what a stranger writes is checked."""
+"""Reports as JSON: written ones are read again, and others' input is checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Old and new pods of Triton on the same nodes: an update that would wait for a node is told, with what would be enough."""
+"""Old and new Triton pods on the same nodes: an update that waits for a node is reported with a remedy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCALED = {
 
 
 def stack(changes: dict[str, Any]) -> Settings:
-    """A stack with nodes of one GPU, of which Karpenter starts four at most, and a release of two models."""
+    """Return a stack with at most four one-GPU Karpenter nodes, and a release of two models."""
     common = {
         **POOLS,
         "models.release": RELEASE,
@@ -101,7 +101,7 @@ def test_what_runs_on_nodes_of_its_own_or_stays_waits_for_nothing() -> None:
     assert list(waits_for_nodes(released(), released())) == []
     moved = [{**FLEETS[0], "pool": "p4d", "models": ["tokenize", "embed"], "replicas": 1}]
     assert told({"triton.replicas": 4}, {**TO_FLEETS, "fleets": moved}) == []
-    # From the one Deployment to two by slot: the stack has room for two releases, as a rule says.
+    # From one Deployment to two by slot: a rule guarantees room for two releases.
     assert list(waits_for_nodes(settings(BLUE_GREEN), settings({"triton.replicas": 2}))) == []
 
 

@@ -1,4 +1,4 @@
-"""The steps of workflows that may write to GitHub: what their environment asks for, with a server in GitHub's place."""
+"""Workflow steps that may write to GitHub, with their environment and a fake GitHub server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MARKER = document.marker("offline")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A working directory with the reports of two stacks."""
+    """Return a working directory with the reports of two stacks."""
     (tmp_path / "reports").mkdir()
     for made in (scenarios.nothing(), scenarios.much()):
         (tmp_path / "reports" / f"{made.stack}.json").write_text(made.to_json(), encoding="utf-8")
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def step(word: str, folder: Path, *python: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run one step with a Python that sees no installed package."""
+    """Run one step with a Python without installed packages."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "REVIEW_"))}
     return subprocess.run(
         [sys.executable, "-S", *python, "-m", "stackctl.review.workflow", *([word] if word else [])],
@@ -55,7 +55,7 @@ def test_a_comment_is_rendered_with_the_standard_library_alone(folder: Path) -> 
 
 
 AFTERWARDS = {("console.program", "typer"), ("console.explanation", "console.aws_errors")}
-"""Imports for which the command line of another program is known, or its botocore is imported."""
+"""Imports that run only when another program's command line is known, or its botocore is imported."""
 
 
 def test_everything_that_it_imports_is_of_the_standard_library() -> None:
@@ -75,7 +75,7 @@ def test_everything_that_it_imports_is_of_the_standard_library() -> None:
 
 
 def source(module: str) -> Path | None:
-    """The file of a module of this project."""
+    """Return the file of a module of this project."""
     path = ROOT.joinpath(*module.split("."))
     return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
 

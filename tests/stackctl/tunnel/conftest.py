@@ -1,4 +1,4 @@
-"""An account of moto's with a private cluster, and an `aws` that forwards a port to its API server."""
+"""A moto account with a private cluster, and an `aws` that forwards a port to its API server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.stackctl.conftest import HOST, ApiServer
 
 ACCOUNT, REGION = "123456789012", "us-west-2"
 
-# `aws` starts the plugin and ignores Ctrl-C, as the real one does; the plugin forwards each connection and ends at SIGINT.
+# Like the real one, `aws` starts the plugin and ignores Ctrl-C; the plugin forwards each connection and exits at SIGINT.
 _AWS = """\
 import json, os, signal, subprocess, sys
 here = os.path.dirname(os.path.abspath(__file__))
@@ -70,18 +70,18 @@ class Programs:
     folder: Path
 
     def sessions(self) -> list[dict[str, Any]]:
-        """The calls of `aws ssm start-session`: `pid` and `arguments`."""
+        """Return the calls of `aws ssm start-session`: `pid` and `arguments`."""
         if not (self.folder / "calls").exists():
             return []
         calls = [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
         return [call for call in calls if "start-session" in call["arguments"]]
 
     def ended(self) -> int:
-        """Return how many sessions the plugin has ended as it should."""
+        """Return the number of sessions that the plugin has closed properly."""
         return len((self.folder / "ended").read_text().splitlines()) if (self.folder / "ended").exists() else 0
 
     def refuses(self, *nodes: str) -> None:
-        """Let `aws` start no session through these nodes."""
+        """Make `aws` refuse sessions through these nodes."""
         (self.folder / "refused").write_text(" ".join(nodes))
 
 
@@ -110,7 +110,7 @@ def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def cluster(account: None, api: ApiServer) -> str:
-    """The private cluster of staging, at the server `api`; its name."""
+    """Create staging's private cluster, at the server `api`; return its name."""
     boto3.client("eks", REGION).create_cluster(
         name="triton-staging",
         roleArn=f"arn:aws:iam::{ACCOUNT}:role/control-plane",
@@ -124,7 +124,7 @@ def cluster(account: None, api: ApiServer) -> str:
 
 @pytest.fixture
 def node(account: None) -> Callable[..., str]:
-    """`node()` starts an instance with the tags of a system node of staging; its id."""
+    """Return `node()`, which starts an instance with a staging system node's tags and returns its id."""
 
     def start(name: str = "triton-staging-system", project: str = "triton-eks") -> str:
         tags = [{"Key": "Name", "Value": name}, {"Key": "project", "Value": project}]

@@ -1,4 +1,4 @@
-"""Ports of pods through `stackctl tunnel`, also while its session is killed: requests that are repeated, and messages."""
+"""Ports of pods through `stackctl tunnel`, also with a killed session: repeated requests, and messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METRICS = b'nv_inference_request_success{model="m",version="1"} 7\n'
 
 
 class _Triton(http_server.Handler):
-    """Answers; before that it kills the session, while `kills` lasts."""
+    """Answers after killing the session, while `kills` lasts."""
 
     requests: list[str] = []  # noqa: RUF012 - of the class, so that a test sees it
     kills = 0
@@ -57,7 +57,7 @@ def triton(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Iterator[http
 
 @pytest.fixture
 def forwarding_api(programs: Programs, tmp_path: Path) -> Iterator[ApiServer]:
-    """An API server with the certificate of EKS's name, at the end of the session."""
+    """Yield an API server with the certificate of EKS's name, at the end of the session."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
     with forwarding.api_server({"triton-a": "127.0.0.1"}, tls) as server:
@@ -80,7 +80,9 @@ def pod(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Pod]:
-    """A pod as modelctl reaches it with HTTPS_PROXY and KUBECONFIG of the tunnel; nothing resolves the API server's name."""
+    """Yield a pod that modelctl reaches with the tunnel's HTTPS_PROXY and KUBECONFIG; the API server's name has no DNS
+    record.
+    """
     node()
     with _opened() as through:
         content = yaml.safe_load(Path(through["KUBECONFIG"]).read_text())
@@ -126,5 +128,5 @@ def test_an_inference_in_a_killed_session_is_told_as_unknown_and_the_next_one_is
     assert _Triton.requests == ["POST /v2/models/m/versions/1/infer"] * 2
     assert len(programs.sessions()) == 2
     assert told[0].endswith("; whether the pod has done what it was asked for is not known")
-    # Opened while the proxy had not seen the end of the session yet: nothing had left.
+    # Opened before the proxy saw the end of the session: no data had been sent.
     assert all(line.endswith("; POST /v2/models/m/versions/1/infer is sent again") for line in told[1:])

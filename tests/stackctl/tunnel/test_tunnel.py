@@ -1,4 +1,4 @@
-"""The tunnel to a private API server: a program through it, who is refused, and that nothing of it stays."""
+"""The tunnel to a private API server: a program through it, refusals, and no leftovers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.stackctl.conftest import HOST, ApiServer
 from tests.stackctl.tunnel.conftest import REGION, Programs
 from twin.host.processes import wait_until
 
-# What a program does that knows nothing of the tunnel: the real name, the real certificate, HTTPS_PROXY.
+# A program that does not know the tunnel: the real name, the real certificate, HTTPS_PROXY.
 _ASK = """\
 import json, os, ssl, sys, urllib.request
 cluster = json.load(open(os.environ["KUBECONFIG"]))["clusters"][0]["cluster"]
@@ -47,7 +47,7 @@ sys.exit(7)
 
 @pytest.fixture
 def through(cluster: str, node: Callable[..., str], programs: Programs) -> Iterator[Mapping[str, str]]:
-    """The variables of a program that goes through an open tunnel to staging."""
+    """Yield the environment of a program that uses an open tunnel to staging."""
     node()
     with _opened() as variables:
         yield variables
@@ -141,7 +141,7 @@ def test_other_hosts_are_reached_as_ever_and_through_the_proxy_that_there_is(
     node()
     other = f"https://localhost:{api.port}/version"
     with _opened() as outer, _client(outer, api, tmp_path) as client:
-        with pytest.raises(httpx.ConnectError, match="Hostname mismatch"):  # it is reached, and is not who it should be
+        with pytest.raises(httpx.ConnectError, match="Hostname mismatch"):  # reached, with a wrong identity
             client.get(other)
         monkeypatch.setenv("HTTPS_PROXY", outer["HTTPS_PROXY"])
         with _opened() as inner, _client(inner, api, tmp_path) as nested:
@@ -150,7 +150,7 @@ def test_other_hosts_are_reached_as_ever_and_through_the_proxy_that_there_is(
             with pytest.raises(httpx.ProxyError, match="502 Bad Gateway"):
                 nested.get("https://localhost:1/")
             monkeypatch.undo()
-    assert len(programs.sessions()) == 2  # each its own, and none for the other host
+    assert len(programs.sessions()) == 2  # one each, and none for the other host
     assert api.asked == []
 
 
@@ -236,7 +236,7 @@ def test_the_api_server_is_never_excepted_from_the_proxy_and_others_stay_so(
     assert {made[name] for name in ("HTTPS_PROXY", "https_proxy")} == {"http://127.0.0.1:4711"}
     assert made["NO_PROXY"].split(",") == [*kept, "localhost", "127.0.0.1", "127.0.0.0/8", "::1"]
     assert not Surroundings.without_proxy(HOST, made["NO_PROXY"])
-    # What is no longer excepted comes to the tunnel's proxy, which goes on without the other one.
+    # No longer excepted, it goes to the tunnel's proxy, which connects without the other proxy.
     reached_by = Surroundings.of(given).proxy_for("s3.us-west-2.amazonaws.com")
     assert reached_by == (("proxy.example.com", 3128) if s3_by_proxy else None)
 

@@ -1,4 +1,4 @@
-"""The API server's webhooks for IAM principals, asked as the API server asks them, with tokens that the AWS CLI makes."""
+"""The API server's webhooks for IAM principals, with the API server's requests and the AWS CLI's tokens."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ TRUSTING_THE_ACCOUNT = (
 
 @dataclass(frozen=True)
 class Site:
-    """A moto of the twin with one cluster, `c`."""
+    """A twin's moto with one cluster, `c`."""
 
     world: World
     url: str
 
     def role(self, name: str, **more: Any) -> str:
-        """Make a role that the account's users may assume; return its ARN."""
+        """Create a role that the account's users may assume; return its ARN."""
         return str(self.world.make(ROLE, name, name=name, assumeRolePolicy=TRUSTING_THE_ACCOUNT, **more).outputs["arn"])
 
     def entry(self, principal: str, **more: Any) -> None:
-        """Make an access entry."""
+        """Create an access entry."""
         self.world.make(ACCESS_ENTRY, f"entry-{principal}", clusterName="c", principalArn=principal, **more)
 
     def associate(self, principal: str, policy: str, *namespaces: str) -> None:
@@ -60,29 +60,28 @@ class Site:
         self.world.make(ACCESS_POLICY, f"policy-{principal}-{policy}", **inputs)
 
     def session(self, role: str, name: str = "deploy") -> Keys:
-        """Return the credentials of a session of the role."""
         return assume(self.url, role, name)
 
     def user(self, token: str) -> dict[str, Any]:
-        """Return the user that the authentication webhook tells the API server, which it must tell."""
+        """Return the user in the authentication webhook's response, which must have one."""
         status = self._ask("authentication", "authentication.k8s.io/v1", "TokenReview", {"token": token})
         assert status["authenticated"], status
         return dict(status["user"])
 
     def refusal(self, token: str) -> str:
-        """Return why the authentication webhook refuses the token, which it must."""
+        """Return the authentication webhook's reason for refusing the token, which it must refuse."""
         status = self._ask("authentication", "authentication.k8s.io/v1", "TokenReview", {"token": token})
         assert status["authenticated"] is False and "user" not in status, status
         return str(status["error"])
 
     def may(self, user: dict[str, Any], verb: str, resource: str, namespace: str = "", group: str = "") -> bool:
-        """Return the answer of the authorization webhook to a request for a resource."""
+        """Return the authorization webhook's decision on a request for a resource."""
         kind, _, sub = resource.partition("/")
         attributes = {"verb": verb, "resource": kind, "subresource": sub, "namespace": namespace, "group": group}
         return self._may(user, resourceAttributes={name: value for name, value in attributes.items() if value})
 
     def may_on_path(self, user: dict[str, Any], verb: str, path: str) -> bool:
-        """Return the answer of the authorization webhook to a request for a path."""
+        """Return the authorization webhook's decision on a request for a path."""
         return self._may(user, nonResourceAttributes={"verb": verb, "path": path})
 
     def _may(self, user: dict[str, Any], **attributes: Any) -> bool:
@@ -131,7 +130,7 @@ def test_a_cluster_leads_to_the_twins_api_server(site: Site) -> None:
 
 
 def test_of_two_clusters_of_one_name_the_region_of_the_signature_decides(site: Site) -> None:
-    """The second one has no entry of the role, which looks at the first."""
+    """The second cluster has no entry for the role, which reads the first one."""
     role = site.role("regional")
     site.entry(role)
     site.associate(role, "AmazonEKSViewPolicy")
@@ -215,7 +214,7 @@ def viewer(site: Site) -> Keys:
 
 
 def _signed_at(url: str, keys: Keys, moment: datetime.datetime) -> str:
-    """Return the URL with the date and the right signature of another moment."""
+    """Return the URL with the date and valid signature of another moment."""
     parts = urllib.parse.urlsplit(url)
     query = dict(urllib.parse.parse_qsl(parts.query))
     plain = urllib.parse.urlencode({name: query[name] for name in ("Action", "Version")})
@@ -380,8 +379,8 @@ def _with(site: Site, name: str, policy: str, *namespaces: str) -> dict[str, Any
     return site.user(token_of(url_of(site.url, site.session(role))))
 
 
-# https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html, read on 2026-11-28: for each policy,
-# whether its table has the verb for the resource.
+# https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html, read on 2026-11-28: whether each policy's
+# table has the verb for the resource.
 REQUESTS = [
     ("get", "pods", ""),
     ("get", "pods/log", ""),

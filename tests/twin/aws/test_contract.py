@@ -1,4 +1,4 @@
-"""The contract between the program and the fake account: outputs that it reads, inputs that exist, errors that AWS names."""
+"""The contract between the program and the fake account: outputs that it reads, existing inputs, AWS's errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CONFIGS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_output_that_the_program_reads_is_one_of_the_twins(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK's properties read their value by `pulumi.get`."""
+    """The SDK's properties read their value with `pulumi.get`."""
     reads: set[tuple[str, str, str]] = set()
     get = pulumi.get
 

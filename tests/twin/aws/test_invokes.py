@@ -7,7 +7,7 @@ from twin.aws.base.clients import Clients
 
 
 def test_the_region_of_the_provider_is_what_the_official_eks_cluster_asks_for() -> None:
-    """`name` becomes the issuer's address: nodejs/eks/cluster/cluster.ts of pulumi-eks, createOidcProvider."""
+    """`name` becomes part of the issuer's address: nodejs/eks/cluster/cluster.ts of pulumi-eks, createOidcProvider."""
     with mock_aws():
         region = table.invoke("aws:index/getRegion:getRegion")(Clients("eu-central-1"), {})
     assert region == {

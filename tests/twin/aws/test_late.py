@@ -1,4 +1,4 @@
-"""Changes that have no effect yet: roles, Pod Identity associations, tags and aliases of KMS keys."""
+"""Changes without effect yet: roles, Pod Identity associations, tags and aliases of KMS keys."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def in_time_again(world: World) -> Iterator[None]:
 
 
 def test_a_node_group_is_refused_a_role_that_is_not_known_yet(world: World) -> None:
-    """The official provider does not try CreateNodegroup again."""
+    """The official provider does not retry CreateNodegroup."""
     late(world, "iam=3600")
     with pytest.raises(HandlerError, match=r"the role arn:aws:iam::123456789012:role/node-role-0000000 is not known yet"):
         world.make(NODE_GROUP, "early", **node_group_inputs(world))

@@ -1,4 +1,4 @@
-"""Node groups without capacity and degraded add-ons, in moto and by the handlers. On the engine: test_half_created.py."""
+"""Node groups without capacity and degraded add-ons, in moto and in the handlers. On the engine: test_half_created.py."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def world(clients: Clients) -> Iterator[World]:
         for name in ("list_addons", "describe_addon"):
             patch.setattr(EKSResponse, name, None, raising=False)
         patch.setattr(urls, "url_paths", dict(urls.url_paths))
-        # Not the one that keeps the methods of a class (tests/aws_environment.py): they are more from here on.
+        # Not the cached method list (tests/aws_environment.py): the class gets more methods here.
         patch.setattr(responses, "method_names_from_class", method_names_from_class)
         moto_eks.install()
         world = World(clients)
@@ -71,7 +71,6 @@ def test_eks_finds_out_later_and_only_the_scaling_activity_says_why_before(
     seen = []
 
     def look(_seconds: float) -> None:
-        """While the provider waits."""
         found = group(world, "early")
         scaling = found["resources"]["autoScalingGroups"][0]["name"]
         activities = world.clients("autoscaling").describe_scaling_activities(AutoScalingGroupName=scaling)["Activities"]

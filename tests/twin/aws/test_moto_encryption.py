@@ -1,4 +1,4 @@
-"""Encryption types that a bucket blocks, in moto."""
+"""Blocked encryption types of a bucket in moto."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images of EKS, and types without capacity, in moto."""
+"""EKS images, and types without capacity, in moto."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def launch(aws: Any, *types: str, kind: str = "on-demand") -> dict[str, Any]:
-    """Return the answer for a fleet of one machine, of the first of these types that there is."""
+    """Return the answer for a fleet of one instance, of the first available type."""
     ec2 = aws("ec2")
     image = aws("ssm").get_parameter(Name=PARAMETER)["Parameter"]["Value"]
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]

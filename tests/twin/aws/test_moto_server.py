@@ -1,4 +1,4 @@
-"""The real moto server: that its loss of memory is noticed, and that it does not do what S3 never does."""
+"""The real moto server: detecting its memory loss, and not showing behavior that S3 never shows."""
 
 import contextlib
 import os
@@ -58,7 +58,7 @@ def test_of_those_who_may_only_create_an_object_one_does(monkeypatch: pytest.Mon
     def look_together(*arguments: Any, **named: Any) -> Any:
         found = look(*arguments, **named)
         with contextlib.suppress(threading.BrokenBarrierError):
-            both_have_looked.wait(1)  # in vain, where the second looks only when the first has written
+            both_have_looked.wait(1)  # times out if the second reads only after the first has written
         return found
 
     monkeypatch.setattr(S3Response, "put_object", moto_process._conditional_put_object)

@@ -1,4 +1,4 @@
-"""Types that only have to exist: created, read, changed and deleted by their row, with references that exist."""
+"""Record-only types: created, read, changed and deleted by their row, with existing references."""
 
 from __future__ import annotations
 

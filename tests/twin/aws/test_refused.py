@@ -1,4 +1,4 @@
-"""Refusals that AWS gives and moto does not, one mistake each. The checks in twin/aws name their sources."""
+"""Refusals by AWS that moto lacks, one mistake each. The checks in twin/aws name their sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changing, losing and deleting things: what update, read and delete of the handlers do in AWS."""
+"""Changed, lost and deleted resources: the handlers' update, read and delete in AWS."""
 
 from __future__ import annotations
 
@@ -313,7 +313,7 @@ def test_replacements_are_what_aws_cannot_change() -> None:
     old = {"nodeGroupName": "a-1", "amiType": "AL2023_x86_64_NVIDIA", "labels": {"a": "b"}}
     difference = handler.diff(old, {**old, "amiType": "AL2023_x86_64_STANDARD", "labels": {}})
     assert (difference.changed, difference.replaces) == (("amiType", "labels"), ("amiType",))
-    # Two groups of one name cannot be at the same time.
+    # Two groups of one name cannot exist at the same time.
     assert difference.delete_first is True
     assert handler.diff(old, {**old, "nodeGroupName": "a-2", "amiType": "CUSTOM"}).delete_first is False
 

@@ -1,4 +1,4 @@
-"""A small working environment made through the handlers, for tests that break one thing of it."""
+"""A small working environment, created through the handlers, in which tests break one part."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ MANAGED = "arn:aws:iam::aws:policy/"
 
 
 def trust(service: str) -> str:
-    """The trust policy for one service."""
+    """Return the trust policy for one service."""
     statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
 def policy(**statement: Any) -> str:
-    """A policy of one statement."""
+    """Return a policy of one statement."""
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
 @dataclass(frozen=True)
 class Made:
-    """A resource made through its handler."""
+    """A resource created through its handler."""
 
     token: str
     id: str
@@ -66,13 +66,13 @@ class Made:
 
 @dataclass
 class World:
-    """The account, and what was made in it by name."""
+    """The account, and its created resources by name."""
 
     clients: Clients
     made: dict[str, Made] = field(default_factory=dict)
 
     def make(self, token: str, name: str, /, **inputs: Any) -> Made:
-        """Check and create, as a provider does. Raises what the handler raises."""
+        """Check and create, as a provider does. Raises the handler's errors."""
         handler = table.handler(token)
         checked = handler.check(inputs, f"{name}-0000000")
         id, outputs = handler.create(self.clients, checked)
@@ -90,26 +90,23 @@ class World:
         return self.made[name]
 
     def read(self, name: str) -> Values | None:
-        """Return what a refresh finds."""
+        """Return the result of a refresh."""
         made = self.made[name]
         return table.handler(made.token).read(self.clients, made.id, dict(made.outputs))
 
     def delete(self, name: str) -> None:
-        """Delete it."""
         made = self.made[name]
         table.handler(made.token).delete(self.clients, made.id, dict(made.outputs))
 
     def id(self, name: str) -> str:
-        """The provider id."""
         return self.made[name].id
 
     def arn(self, name: str) -> str:
-        """The ARN."""
         return str(self.made[name].outputs["arn"])
 
 
 def network(world: World) -> None:
-    """A VPC with DNS, a subnet in each of two zones, a gateway, a route table, a security group."""
+    """Create a VPC with DNS, a subnet in each of two zones, a gateway, a route table and a security group."""
     vpc = world.make(VPC, "vpc", cidrBlock="10.0.0.0/16", enableDnsHostnames=True, enableDnsSupport=True).id
     for index, zone in enumerate("ab"):
         subnet = {"cidrBlock": f"10.0.{index}.0/24", "availabilityZone": f"us-west-2{zone}"}
@@ -120,7 +117,7 @@ def network(world: World) -> None:
 
 
 def other_network(world: World) -> None:
-    """A second VPC, so that things can be in the wrong one."""
+    """Create a second VPC, for resources in the wrong VPC."""
     vpc = world.make(VPC, "other-vpc", cidrBlock="10.1.0.0/16").id
     world.make(SUBNET, "other-subnet", vpcId=vpc, cidrBlock="10.1.0.0/24", availabilityZone="us-west-2a")
     world.make(ROUTE_TABLE, "other-table", vpcId=vpc)
@@ -128,7 +125,7 @@ def other_network(world: World) -> None:
 
 
 def roles(world: World) -> None:
-    """A cluster role and a node role with what EKS wants attached, and roles without."""
+    """Create a cluster role and a node role with the policies that EKS needs, and roles without."""
     world.make(ROLE, "cluster-role", assumeRolePolicy=trust("eks.amazonaws.com"))
     world.make(ROLE, "node-role", assumeRolePolicy=trust("ec2.amazonaws.com"))
     world.make(ROLE, "bare-cluster-role", assumeRolePolicy=trust("eks.amazonaws.com"))
@@ -139,7 +136,7 @@ def roles(world: World) -> None:
 
 
 def cluster_inputs(world: World, **changes: Any) -> Values:
-    """Inputs of a cluster that works."""
+    """Return the inputs of a working cluster."""
     subnets = [world.id("subnet-a"), world.id("subnet-b")]
     return {
         "name": "c",
@@ -154,7 +151,7 @@ def cluster_inputs(world: World, **changes: Any) -> Values:
 
 
 def template_inputs(**changes: Any) -> Values:
-    """Inputs of a launch template that works."""
+    """Return the inputs of a working launch template."""
     volume = {"volumeType": "gp3", "volumeSize": 50, "encrypted": "true", "deleteOnTermination": "true"}
     return {
         "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": volume}],
@@ -165,7 +162,7 @@ def template_inputs(**changes: Any) -> Values:
 
 
 def node_group_inputs(world: World, **changes: Any) -> Values:
-    """Inputs of a system node group that works."""
+    """Return the inputs of a working system node group."""
     return {
         "clusterName": "c",
         "nodeRoleArn": world.arn("node-role"),
@@ -182,7 +179,7 @@ def node_group_inputs(world: World, **changes: Any) -> Values:
 
 
 def kubernetes(world: World) -> None:
-    """A cluster with its network plugin and a system node group, in the network."""
+    """Create a cluster with its network plugin and a system node group, in the network."""
     world.make(CLUSTER, "cluster", **cluster_inputs(world))
     world.make(ADDON, "vpc-cni", clusterName="c", addonName="vpc-cni", addonVersion="v1.20.4-eksbuild.2")
     world.make(TEMPLATE, "template", **template_inputs())
@@ -190,7 +187,7 @@ def kubernetes(world: World) -> None:
 
 
 def kubernetes_world(clients: Clients) -> World:
-    """All of the above, a second cluster ``bare`` without add-ons and nodes, and what is wrong for either."""
+    """Return all of the above, a second cluster ``bare`` without add-ons and nodes, and wrong resources for both."""
     world = World(clients)
     network(world)
     other_network(world)

@@ -1,4 +1,4 @@
-"""The program that the twin makes of containers that fetch releases."""
+"""The twin's program for containers that fetch releases."""
 
 import sys
 
@@ -64,6 +64,6 @@ def test_what_compares_answers_finds_the_services_of_the_twin() -> None:
 
 @pytest.mark.parametrize(("program", "words"), [(MODELCTL, [*FETCH[:3], "follow"]), (COMPARER, [*FETCH[:3], "compare"])])
 def test_what_listens_everywhere_listens_at_its_pods_address_alone(program: PodProgram, words: list[str]) -> None:
-    """The machine is shared by all pods, and by whoever else is on it."""
+    """All pods, and other users, share the machine."""
     started = program.command(launch(*words, "--serve=0.0.0.0:8003", "--endpoint-url=http://127.0.0.1:5000", HOME="/tmp"))
     assert [word for word in started.argv if word.startswith("--serve=")] == ["--serve=127.244.130.5:8003"]

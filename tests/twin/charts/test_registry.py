@@ -1,4 +1,4 @@
-"""Every chart has its record, and every pod that runs as processes its program."""
+"""Every chart has its record, and every pod that runs as processes has its program."""
 
 import re
 import subprocess
@@ -64,7 +64,7 @@ def test_a_reloader_runs_beside_prometheus_and_is_simulated_beside_something_els
 
 
 def test_a_plugin_that_reads_the_records_loads_no_cloud_and_no_cryptography() -> None:
-    """Every preview starts one: what only the agent needs is imported when it is needed."""
+    """Every preview starts one, so modules for the agent are imported only when needed."""
     script = "import sys, twin.charts.registry; print(*sorted({'boto3', 'cryptography', 'aiohttp'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=True, capture_output=True, text=True)
     assert done.stdout.strip() == ""

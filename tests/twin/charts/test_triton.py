@@ -1,4 +1,4 @@
-"""The program that the twin makes of Triton's container; tests/twin/triton has what it makes of the arguments."""
+"""The twin's program for Triton's container; tests/twin/triton tests its arguments."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from twin.triton import tritonserver
 
 @pytest.fixture(autouse=True)
 def server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that has the flags below and no others."""
+    """A server with exactly the flags below."""
     flags = {"--model-repository": True, "--exit-on-error": True}
     found = tritonserver.TritonServer(Path("/t/tritonserver"), Path("/t/b"), Path("/t/c"), (), Path("/t/bin"), flags)
     monkeypatch.setattr(tritonserver, "locate", lambda cache: found)

@@ -1,4 +1,4 @@
-"""The program that the twin makes of the worker's container."""
+"""The twin's program for the worker's container."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The cluster's DNS on this machine, asked by the resolver that the worker asks: gRPC's."""
+"""The cluster's DNS on this machine, queried by gRPC's resolver, which the worker uses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Api:
 
 
 def ask(api: Any, name: str, kind: int = 1) -> bytes:
-    """The datagram that answers."""
+    """Return the answer datagram."""
 
     async def exchange() -> bytes:
         port, loop = free_port(), asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Helm's own record of a release, which the official provider leaves too: read where the twin has none of its own."""
+"""Helm's own record of a release, which the official provider also writes: read if the twin has no record."""
 
 import base64
 import gzip
@@ -13,7 +13,7 @@ CHART = "nvidia-device-plugin"
 
 
 def secret(release: Any) -> dict[str, Any]:
-    """The Secret that Helm would write."""
+    """Return the Secret that Helm would write."""
     packed = base64.b64encode(gzip.compress(json.dumps(release).encode(), mtime=0))
     return {"data": {"release": base64.b64encode(packed).decode()}}
 

@@ -1,4 +1,4 @@
-"""Nodes of the instances that Karpenter launched."""
+"""Nodes of instances that Karpenter launched."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INSTANCE = LaunchedInstance(
 
 
 class FakeInstances:
-    """Stands for InstanceReader."""
+    """Fake InstanceReader."""
 
     def __init__(self, running: Sequence[LaunchedInstance], settled: bool = True) -> None:
         self._running, self._settled = running, settled

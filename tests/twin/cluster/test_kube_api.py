@@ -1,4 +1,4 @@
-"""The client of the Kubernetes API, against an HTTP server that answers what it is told to."""
+"""The Kubernetes API client, against an HTTP server with scripted answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONFLICT = {"kind": "Status", "reason": "Conflict", "message": "the UID in the p
 
 
 class Server:
-    """Answers each request with the next of `answers` (status, content) and notes what was asked."""
+    """Answers each request with the next of `answers` (status, content) and records the requests."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, Any]] = []
@@ -54,7 +54,7 @@ def server() -> Iterator[Server]:
 
 
 Ask = Callable[[Any], Any]
-"""The same question, to either client."""
+"""The same request, with either client."""
 
 
 def blocking(url: str, ask: Ask) -> Any:

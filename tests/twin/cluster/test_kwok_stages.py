@@ -1,4 +1,4 @@
-"""The Stages that kwok is given."""
+"""The Stages for kwok."""
 
 import stat
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The user data of an instance, as its kubelet is told it."""
+"""The user data of an instance, for its kubelet."""
 
 from infra.aws.launch import MODEL_CACHE_SCRIPT, mime_archive, node_config
 from twin.cluster.launched import KubeletSettings, kubelet_settings

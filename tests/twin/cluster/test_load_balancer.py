@@ -1,4 +1,4 @@
-"""The twin's network load balancer: which pods it sends to, when, and what it carries."""
+"""The twin's network load balancer: its target pods, their timing, and the traffic it carries."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -52,7 +52,7 @@ def test_a_pod_is_a_target_from_its_address_to_the_beginning_of_its_end() -> Non
 
 
 class Api:
-    """An API server with one Service and its EndpointSlice, which never change."""
+    """An API server with one fixed Service and its EndpointSlice."""
 
     def __init__(self, service: dict[str, Any], last: int) -> None:
         self._service, self._last = service, last
@@ -99,7 +99,7 @@ async def _carries_both_ways() -> None:
     async with asyncio.timeout(10):
         while not api.patched:
             await asyncio.sleep(0.01)
-        # The only target fails its check, as nothing listens there: it is asked nevertheless.
+        # The only target fails its check, because nothing listens there, but still gets requests.
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"hello")
         writer.write_eof()

@@ -1,4 +1,4 @@
-"""AwsReader against moto in this process."""
+"""AwsReader against the moto in this process."""
 
 import base64
 from collections.abc import Iterator

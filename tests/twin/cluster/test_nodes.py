@@ -91,7 +91,7 @@ def test_names_are_valid_and_differ_between_clusters_and_groups() -> None:
 
 
 def as_stored(node: dict[str, Any]) -> dict[str, Any]:
-    """A node as the API server gives it back: canonical quantities, and what others have added."""
+    """Return a node as the API server returns it: canonical quantities, and other controllers' fields."""
     stored = copy.deepcopy(node)
     for kind in ("capacity", "allocatable"):
         if stored["status"][kind]["memory"] == "16384Mi":
@@ -136,7 +136,7 @@ def test_gpus_appear_and_go_with_the_device_plugin() -> None:
 
 
 class FakeAws:
-    """Stands for AwsReader."""
+    """Fake AwsReader."""
 
     def __init__(self, groups: Sequence[NodeGroup], settled: bool = True) -> None:
         self.groups, self.is_settled = groups, settled
@@ -149,7 +149,7 @@ class FakeAws:
 
 
 class FakeApi:
-    """Stands for KubeApi: objects by path. A budget lets nobody be evicted while `budget_blocks`."""
+    """Fake KubeApi: objects by path. A budget blocks evictions while `budget_blocks`."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""The kubelet's end of a port-forward, by the client of the `kubernetes` package."""
+"""The kubelet's end of a port-forward, used by the client of the `kubernetes` package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twin.cluster import port_forward
 
 
 async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Send back what comes, and end where the other side ends."""
+    """Echo the input, and close when the other side closes."""
     while data := await reader.read(65536):
         writer.write(data)
         await writer.drain()
@@ -26,7 +26,7 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 class Kubelet:
-    """A server of port-forwards to one port, and that port's own, in a thread."""
+    """A server of port-forwards to one port, and the port's own server, in a thread."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -108,7 +108,7 @@ def test_another_protocol_is_not_taken_for_it(headers: dict[str, str]) -> None:
 
 
 def test_a_port_at_the_pods_address_alone_is_not_at_its_loopback_address() -> None:
-    """The kubelet connects to localhost in the pod: an init container has ended by then, but a sidecar listens."""
+    """The kubelet connects to localhost in the pod: an init container has terminated by then, but a sidecar listens."""
     follow = {"args": ["follow", "--serve=$(POD_IP):8003"], "restartPolicy": "Always"}
     everywhere = {"args": ["follow", "--serve=0.0.0.0:8003"], "restartPolicy": "Always"}
     fetch = {"args": ["fetch", "--serve=$(POD_IP):8002"]}

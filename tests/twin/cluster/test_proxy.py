@@ -1,4 +1,4 @@
-"""The proxy by which programs outside of pods reach Services, asked as such a program asks it."""
+"""The proxy that programs outside of pods use to reach Services, used by such a program."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def echo(request: web.BaseRequest) -> web.Response:
 
 
 def through(ask: Callable[[httpx.AsyncClient, int], Awaitable[Any]], *, ready: bool = True, serving: bool = True) -> Any:
-    """Return what `ask` returns, with a client of a proxy whose pod listens on the port that it also gets."""
+    """Return the result of `ask`, called with a client of a proxy and the port on which its pod listens."""
 
     async def exchange() -> Any:
         target, port = free_port(), free_port()

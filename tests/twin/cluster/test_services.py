@@ -1,4 +1,4 @@
-"""Which pods of a Service take new requests."""
+"""The pods of a Service that take new requests."""
 
 from typing import Any
 

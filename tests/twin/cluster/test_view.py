@@ -1,4 +1,4 @@
-"""The cluster as a person sees it; the API is played by what a real server answered."""
+"""The cluster as shown to users; a fake API returns a real server's recorded answers."""
 
 from typing import Any, cast
 
@@ -9,7 +9,7 @@ from twin.cluster.view import ClusterView
 
 
 class Api:
-    """Lists by path. What is deleted is in `deleted`, and how a list was narrowed in `selections`."""
+    """Lists by path. `deleted` has the deletions, and `selections` the selectors of lists."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers = {name.replace("_", "/"): answer for name, answer in answers.items()}

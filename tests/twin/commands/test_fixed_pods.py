@@ -1,4 +1,4 @@
-"""From an autoscaler back to a fixed number of pods; the API server, KEDA and the HorizontalPodAutoscaler are played."""
+"""From an autoscaler back to a fixed number of pods, with a fake API server, KEDA and HorizontalPodAutoscaler."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +17,7 @@ AUTOSCALER = "/apis/autoscaling/v2/namespaces/triton/horizontalpodautoscalers/tr
 
 
 class Played:
-    """A cluster with a Deployment of 3 pods whose autoscaler, the object at `scaled`, `follows` its bounds, or is stuck."""
+    """A cluster with a Deployment of 3 pods. Its autoscaler, the object at `scaled`, `follows` its bounds, or is stuck."""
 
     def __init__(self, *, scaled: str | None = SCALED, follows: bool = True) -> None:
         self.bounds = {"minReplicaCount": 1, "maxReplicaCount": 4}

@@ -17,7 +17,7 @@ from twin.host.home import TwinHome
 
 
 class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
-    """Refuses the requests of these numbers, from 1 on, with a code; answers the others."""
+    """Refuses requests with these numbers, from 1 on, with a code; answers the others."""
 
     def __init__(self, refused: set[int], code: grpc.StatusCode) -> None:
         self.asked = 0
@@ -35,7 +35,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
 
 @contextmanager
 def serving(triton: Triton, directory: Path) -> Iterator[str]:
-    addresses = Addresses(TwinHome(directory))  # holds the address for as long as it lives
+    addresses = Addresses(TwinHome(directory))  # holds the address while it exists
     pod_ip = addresses.allot("pod", [TRITON_GRPC_PORT])
     server = grpc.server(ThreadPoolExecutor(1))
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(triton, server)
@@ -51,7 +51,7 @@ def test_a_request_that_found_no_room_is_asked_again(tmp_path: Path) -> None:
     triton = Triton({1, 3}, grpc.StatusCode.UNAVAILABLE)
     with serving(triton, tmp_path) as pod_ip:
         assert infer(pod_ip).version == "1"
-    assert triton.asked == 4  # both of the two requests, each a second time
+    assert triton.asked == 4  # both requests, each twice
 
 
 def test_an_error_of_the_model_is_told_at_once(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Leftovers of a killed engine, put right before the next one."""
+"""Repair of a killed engine's leftovers before the next run."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from twin.host.processes import Record, Service
 
 @pytest.fixture
 def working_on(tmp_path: Path) -> Iterator[Callable[[str], Record]]:
-    """Starts a process that is marked as an engine on that stack is."""
+    """Return a function that starts a process marked as an engine on this stack."""
     home = TwinHome(tmp_path)
 
     def start(stack: str) -> Record:

@@ -36,7 +36,7 @@ DIGEST = {
 
 
 class RecordedEngine(Engine):
-    """An engine whose preview is `DIGEST`; the real one is run in tests/system/e2e."""
+    """An engine whose preview is `DIGEST`; tests/system/e2e runs the real one."""
 
     def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
         return json.dumps(DIGEST)
@@ -51,7 +51,7 @@ def steps(tmp_path: Path) -> list[preview.Step]:
 
 
 class EngineWithState(Engine):
-    """An engine whose stack has the cluster; the real one is run in tests/system/e2e."""
+    """An engine whose stack has the cluster; tests/system/e2e runs the real one."""
 
     def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
         assert list(arguments) == ["stack", "export"]
@@ -89,7 +89,7 @@ def test_the_document_counts_by_operation_as_the_engine_does_what_stays_the_same
 
 
 class RefusedEngine(Engine):
-    """An engine whose preview fails as the real one does: the document, then the exit code."""
+    """An engine whose preview fails like the real one: the document, then the exit code."""
 
     def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
         diagnostics = [{"severity": "warning", "message": "w"}, {"severity": "error", "message": "error: no such pool\n"}]
@@ -121,7 +121,7 @@ def _log(arguments: Sequence[str], events: list[object]) -> None:
 
 
 class ViolatingEngine(Engine):
-    """An engine whose preview a policy refuses: the document is whole, the exit code is not 0."""
+    """An engine whose preview a policy refuses: the document is complete, the exit code is not 0."""
 
     def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
         _log(arguments, [*EVENTS])
@@ -137,7 +137,7 @@ def test_what_policies_say_stands_in_the_document_also_where_they_refuse(tmp_pat
 
 
 class BrokenAndViolatingEngine(Engine):
-    """An engine whose preview a policy refuses, and which fails beside that."""
+    """An engine whose preview a policy refuses, and which also fails."""
 
     def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
         _log(arguments, [*EVENTS])
@@ -166,7 +166,7 @@ def test_a_log_that_ends_within_a_line_hides_no_failure(tmp_path: Path) -> None:
 
 
 class AdvisedEngine(Engine):
-    """An engine with advice only, whose preview fails for another reason."""
+    """An engine with only advisory policies, whose preview fails for another reason."""
 
     def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
         _log(arguments, [*EVENTS[:2]])
@@ -211,7 +211,7 @@ LAST_WORD = error("preview failed")
 
 
 def shown(tmp_path: Path, code: int, events: list[object]) -> None:
-    """The preview of `prod` on this terminal, by an engine that ends with this code and has logged these events."""
+    """Show the preview of `prod` on this terminal, from an engine with this exit code and these logged events."""
 
     class ShowingEngine(Engine):
         def run(self, stack: str, arguments: Sequence[str], variables: object = None) -> int:

@@ -1,4 +1,4 @@
-"""Waiting for Triton: what is said meanwhile, and when it is given up; the cluster is played, the logs are files."""
+"""Waiting for Triton: progress messages and timeout, with a fake cluster and log files."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class PlayedView(ClusterView):
-    """A cluster whose pods are, at each look, the next of the given ones; rolled out once one is Ready."""
+    """A cluster with the next of these pods at each look; rolled out once one is Ready."""
 
     def __init__(self, *looks: list[Pod]) -> None:
         super().__init__(cast(KubeClient, None))
@@ -76,7 +76,7 @@ def _with_last_repeated(looks: Iterable[list[T]]) -> Iterator[list[T]]:
 
 
 class PlayedAws(AwsReader):
-    """An AWS with one node group of two machines, which does not answer the first time."""
+    """An AWS with one node group of two instances, which does not answer the first time."""
 
     def __init__(self) -> None:
         self._answers = iter([False])
@@ -88,7 +88,7 @@ class PlayedAws(AwsReader):
 
 
 class PlayedInstances(InstanceReader):
-    """The instances that Karpenter launched: one, which is a node."""
+    """One instance, launched by Karpenter, which is a node."""
 
     def __init__(self) -> None:
         pass

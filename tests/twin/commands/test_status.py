@@ -1,4 +1,4 @@
-"""The status as people read it."""
+"""The status as shown to users."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The pins of `up`, and its end: one inference, or why none was tried. All else is played; real: tests/system/e2e."""
+"""The pins of `up`, and its final inference, or why it is skipped. All else is fake; real: tests/system/e2e."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +28,7 @@ def home(tmp_path: Path) -> TwinHome:
 
 
 def first_answer(home: TwinHome, monkeypatch: pytest.MonkeyPatch, *, wanted: int, found: list[str]) -> tuple[Any, list[str]]:
-    """End an `up` whose fleet has these addresses, of a pod that is gone, and is to have so many pods; what it says."""
+    """End an `up` whose fleet has these addresses of a deleted pod and needs this many pods; return its output."""
 
     def addresses(view: ClusterView, *, service: str, may_sleep: bool) -> list[str]:
         assert (service, may_sleep) == ("triton", True)
@@ -68,7 +68,7 @@ def test_a_gateway_wakes_too(home: TwinHome) -> None:
 
 
 class _Pinned(Exception):
-    """`up` has pinned what it pins first."""
+    """`up` has written its first pins."""
 
 
 @pytest.mark.parametrize("sections", [{"triton-eks:worker"}, set()])

@@ -1,4 +1,4 @@
-"""The roles and SNS topics that a stack names are in the twin's account before the program runs."""
+"""The twin's account has the stack's roles and SNS topics before the program runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The stack of `make up AUTOSCALING=1`: asked for, taken away again, valid, and released with a model that is slow."""
+"""The stack of `make up AUTOSCALING=1`: requested, removed again, valid, and released with a slow model."""
 
 from pathlib import Path
 

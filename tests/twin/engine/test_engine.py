@@ -1,4 +1,4 @@
-"""How the engine is called: which stack, which environment, which lines of its output."""
+"""The engine's call: stack, environment, and printed lines."""
 
 import contextlib
 import json
@@ -97,7 +97,7 @@ def test_ctrl_c_is_waited_out_and_passed_on_unless_the_engine_was_done(
         os.kill(int(ready.read_text()), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 
-    # A test run that a shell put in the background was born with SIGINT ignored, and so would be the program here.
+    # A test run in a shell's background starts with SIGINT ignored, and so would the program here.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     thread = threading.Thread(target=interrupt)
     thread.start()

@@ -1,4 +1,4 @@
-"""The stack of `make up GATEWAY=1`: asked for, taken away again, valid, also together with AUTOSCALING=1."""
+"""The stack of `make up GATEWAY=1`: requested, removed again, valid, also together with AUTOSCALING=1."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The stack of `make up KARPENTER=1`: asked for, taken away again, valid, also together with the others."""
+"""The stack of `make up KARPENTER=1`: requested, removed again, valid, also together with the others."""
 
 from pathlib import Path
 from typing import Any

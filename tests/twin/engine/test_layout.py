@@ -1,4 +1,4 @@
-"""The directory of a twin, as its engine finds it before it first runs."""
+"""The directory of a twin before its engine first runs."""
 
 import os
 import subprocess

@@ -97,7 +97,7 @@ def test_the_project_file_lies_beside_the_merged_stacks(home: TwinHome, program:
 
 
 def test_commands_that_write_the_merged_file_at_once_leave_it_whole(home: TwinHome, program: Path) -> None:
-    """`twin status` in one terminal while `make up` runs in another."""
+    """For example, `twin status` in one terminal while `make up` runs in another."""
     whole = merged(home, program)
     with ThreadPoolExecutor(4) as commands:
         assert list(commands.map(lambda _: merged(home, program), range(40))) == [whole] * 40

@@ -1,4 +1,4 @@
-"""Directories that a twin takes for its own and `down` removes: every other one is as it was afterwards."""
+"""Directories that a twin claims and `down` removes; all others stay unchanged."""
 
 import contextlib
 import json
@@ -41,7 +41,7 @@ def down(home: TwinHome) -> list[str]:
 
 @pytest.fixture
 def persons(tmp_path: Path) -> Path:
-    """A directory with somebody's work in it, some of it named like a twin's."""
+    """Return a directory with a user's work, some of it with the names of a twin's files."""
     folder = tmp_path / "persons"
     for name in ("thesis.tex", "logs/of-1998", "run/me.sh", "lock", "endpoints.json", "cache/photo"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def test_every_command_refuses_a_directory_that_is_not_a_twins(persons: Path, ar
 def test_a_removal_itself_refuses_a_directory_that_is_not_a_twins(persons: Path) -> None:
     before = listed(persons)
     for name in sorted(claim.CONTENTS - {claim.LOCK})[:3]:
-        (persons / name).mkdir()  # as a twin's are called
+        (persons / name).mkdir()  # a twin's names
 
     with pytest.raises(NotATwin):
         claim.remove(persons, keep_directory=False)
@@ -84,7 +84,7 @@ def test_what_is_below_a_persons_directory_is_a_twin_of_its_own(persons: Path) -
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        # Looked at only: no command that could remove anything is run on these.
+        # Only checked: no command that could remove anything runs on these.
         ("/", " has the checkout in it"),
         (str(REPOSITORY), " is the checkout, which no twin takes"),
         (str(REPOSITORY.parent), " has the checkout in it"),
@@ -125,7 +125,7 @@ def test_a_home_that_cannot_be_made_is_a_sentence(tmp_path: Path, given: str, sa
 
 @contextlib.contextmanager
 def without_roots_rights() -> Iterator[None]:
-    """Let root be refused as anybody else is: the kernel asks for the effective user."""
+    """Let the kernel refuse root like an ordinary user, by the effective user id."""
     is_root = os.geteuid() == 0
     if is_root:
         os.seteuid(NOBODY)
@@ -137,7 +137,7 @@ def without_roots_rights() -> Iterator[None]:
 
 
 def test_a_home_that_may_not_be_written_is_a_sentence() -> None:
-    # Not below tmp_path, which nobody but its owner may enter.
+    # Not below tmp_path, which only its owner may enter.
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o555)
         home = Path(folder).resolve() / "home"
@@ -317,7 +317,7 @@ def test_a_scratch_twin_begins_in_no_persons_directory(persons: Path) -> None:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[TwinHome]:
-    """A twin with one process, which ignores SIGTERM for a moment and writes."""
+    """Yield a twin with one process that ignores SIGTERM for a moment and writes."""
     home = TwinHome(tmp_path / "home")
     with home.lock("up"):
         processes.start(home, Service("etcd", ("sleep", "600"), {"PATH": os.defpath}, tmp_path))
@@ -326,7 +326,7 @@ def running(tmp_path: Path) -> Iterator[TwinHome]:
 
 
 def test_down_stops_and_frees_where_nothing_can_be_written_any_more(running: TwinHome) -> None:
-    """Of a full disk this is the part that an ordinary user can have: no byte more in any file."""
+    """An ordinary user can simulate this part of a full disk: no write of another byte."""
 
     def nothing_can_be_written() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

@@ -1,4 +1,4 @@
-"""How far a build is, and how long it will take."""
+"""The progress of a build, and its estimated time."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def test_what_a_package_needs_has_been_compiled_before_it() -> None:
     progress = Progress()
     progress.consists_of(IMPORTS)
     assert (progress.compiled, progress.packages, progress.share()) == (0, 4, 0.0)
-    assert progress.compiles("fmt")  # errors was in the cache, and is not told
+    assert progress.compiles("fmt")  # errors was cached, so it is not reported
     assert progress.compiled == 2
     assert progress.compiles("main")
     assert (progress.compiled, progress.share()) == (4, 1.0)
@@ -39,7 +39,7 @@ def test_the_first_packages_take_less_than_their_share_of_the_time() -> None:
 
 @pytest.fixture
 def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Programs]:
-    """Two sets of which the first takes three times as long, and is compiled by half for as long as `go-on` is not there."""
+    """Return two sets: the first takes three times as long, and is half compiled until `go-on` exists."""
     go_stand_in.install(tmp_path, monkeypatch)
     monkeypatch.setenv("GO_WAITS_FOR", str(tmp_path / "go-on"))
     return [
@@ -69,7 +69,7 @@ def test_the_time_left_goes_by_what_was_compiled_now(
 ) -> None:
     with go_build.building(tmp_path / "packages" / "go" / "bin" / "go", sets, tmp_path / "cache" / "build") as builds:
         wait_until(lambda: builds.progress["large"].compiled == 2, "two of the three packages of the first one", 60)
-        # Three quarters of 40 s have been done, 10 of them earlier: 20 in as many seconds, so 10 more.
+        # Three quarters of 40 s are done, 10 s of them earlier: 20 s of work took 20 s, so 10 s remain.
         with monkeypatch.context() as now:
             now.setattr(builds, "_done", lambda: 30.0)
             now.setattr(builds, "_began", (100.0, 10.0))

@@ -1,4 +1,4 @@
-"""Real, small processes: they are cheap, and what is tested is the kernel's behaviour as much as ours."""
+"""Real, small processes: they are cheap, and the kernel's behaviour is tested too."""
 
 import json
 import os
@@ -125,7 +125,7 @@ def test_stop_kills_what_does_not_listen(home: TwinHome, tmp_path: Path) -> None
 
 def test_the_children_of_a_stopped_process_end_with_it(home: TwinHome, tmp_path: Path) -> None:
     ensure(home, service(tmp_path, PARENT))
-    # A process that has just begun has no environment yet that could be read.
+    # A new process has no readable environment yet.
     wait_until(lambda: len(processes.marked(home, "worker")) == 2, "the mark of both to be readable", 60)
     record = processes.find(home, "worker")
     assert record is not None
@@ -166,7 +166,7 @@ def test_a_record_removes_nothing_that_is_not_named_after_the_twin(
 def test_a_process_whose_starter_was_killed_before_recording_it_is_found_again(home: TwinHome, tmp_path: Path) -> None:
     unrecorded = processes.start(home, service(tmp_path, STUBBORN))
     (home.run / "worker.json").unlink()
-    # A process that has just begun has no environment yet that could be read.
+    # A new process has no readable environment yet.
     wait_until(lambda: bool(processes.marked(home, "worker")), "the mark of the process to be readable", 60)
     assert processes.find(home, "worker") is None
     assert ensure(home, service(tmp_path)) is True
@@ -213,7 +213,7 @@ def test_a_command_from_a_shell_with_another_path_leaves_the_process_alone(home:
 
 
 def test_a_process_is_there_until_its_last_thread_is_gone() -> None:
-    leave = "ctypes.CDLL(None).syscall(60, 0)"  # exit of the calling thread alone
+    leave = "ctypes.CDLL(None).syscall(60, 0)"  # exits only the calling thread
     script = f"import ctypes, threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); {leave}"
     with subprocess.Popen([sys.executable, "-c", script]) as process:
         stat = Path(f"/proc/{process.pid}/stat")
@@ -257,7 +257,7 @@ def test_a_record_that_cannot_be_read_keeps_no_command_from_its_work(home: TwinH
 
 
 def test_a_record_of_an_earlier_boot_is_nobodys(home: TwinHome, tmp_path: Path) -> None:
-    """The same process number, and by chance the same ticks after the boot."""
+    """The same process id, and by chance the same ticks after the boot."""
     record = processes.start(home, service(tmp_path))
     assert record.alive()
     assert not replace(record, boot="11111111-2222-3333-4444-555555555555").alive()

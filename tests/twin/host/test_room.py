@@ -1,4 +1,4 @@
-"""A machine with too little room is told so before anything is started."""
+"""A machine without enough room is reported before anything starts."""
 
 import shutil
 from collections import namedtuple

@@ -1,6 +1,6 @@
-"""The machine around a twin: a sentence where something of it cannot be had, and no deadline by a clock that jumps.
+"""The machine around a twin: a message if something is unavailable, and no deadline by a clock that jumps.
 
-A proxy is in tests/console/test_loopback.py, directories that no twin takes are in test_claim.py.
+Proxies: tests/console/test_loopback.py. Directories that a twin never claims: test_claim.py.
 """
 
 import ast
@@ -16,11 +16,11 @@ from twin.host import processes
 from twin.host.processes import DeadlinePassed
 
 WALL_CLOCK = {
-    # when tokens expire, of which the clock of AWS and Kubernetes is part
+    # the expiry of tokens, which depends on AWS's and Kubernetes' clock
     "twin/identity/account_tokens.py",
     "twin/cluster/certificates.py",
     "modelctl/rollout/lease.py",
-    # when something was, told to people or compared with the times of files
+    # times shown to users or compared with files' times
     "twin/aws/recorded.py",
     "twin/cluster/instances.py",
     "twin/cluster/kube_api.py",
@@ -40,7 +40,7 @@ WALL_CLOCK = {
     "worker/store.py",
     "worker/processing.py",
 }
-"""Who may ask for the time of day."""
+"""Modules that may read the time of day."""
 
 
 def test_no_deadline_is_by_the_time_of_day() -> None:

@@ -1,6 +1,6 @@
-"""Builds of the tools: which, when, and what is said of them, with a `go` and a `pulumi` that are shell scripts.
+"""Builds of the tools: their choice, time and messages, with `go` and `pulumi` as shell scripts.
 
-What is built how: docs/facts/local-control-plane.md#programs.
+Build methods: docs/facts/local-control-plane.md#programs.
 """
 
 import io
@@ -34,7 +34,7 @@ def ensure(*families: str) -> tuple[dict[str, Path], str]:
 
 
 def left_in(machine: Path) -> list[str]:
-    """The directories below the cache, locks aside, once what is removed in the background is gone."""
+    """Return the directories below the cache, without locks, after background removals."""
     folder = machine / "cache" / "triton-eks"
     wait_until(lambda: not list(folder.glob("build/removed-*")), "the caches to be removed", 60)
     return sorted(str(path.relative_to(folder)) for path in folder.glob("*/*") if path.is_dir())
@@ -133,7 +133,7 @@ def test_a_persons_go_settings_and_caches_are_not_used(machine: Path, monkeypatc
     }
     for name, value in {**persons, "GOPROXY": "https://modules.example.com"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("GO_FAILS", "yes")  # or the folder with its environment would be removed
+    monkeypatch.setenv("GO_FAILS", "yes")  # otherwise its environment's folder would be removed
     with pytest.raises(ToolError):
         ensure("helm")
     build = machine / "cache" / "triton-eks" / "build"
@@ -152,7 +152,7 @@ def test_a_persons_go_settings_and_caches_are_not_used(machine: Path, monkeypatc
 
 
 def test_the_real_go_leaves_a_persons_home_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a variable of ours it keeps its settings, its telemetry, its objects and its modules there."""
+    """Without our variables, go keeps its settings, telemetry, objects and modules in the home."""
     home, cache = tmp_path / "home", tmp_path / "cache"
     (tmp_path / "hello.go").write_text('package main\n\nfunc main() { println("hello") }\n')
     home.mkdir()
@@ -309,7 +309,7 @@ def test_who_may_not_build_finds_what_is_built_and_says_what_is_not(machine: Pat
 
 
 def build_without_packages(packages: Path) -> subprocess.CompletedProcess[str]:
-    """Run `python -m twin.host.tools` with the standard library and `packages` only."""
+    """Run `python -m twin.host.tools` with only the standard library and `packages`."""
     command = [sys.executable, "-S", "-m", "twin.host.tools", "actionlint"]
     env = {**os.environ, "PYTHONPATH": str(packages)}
     return subprocess.run(command, cwd=REPOSITORY, env=env, capture_output=True, text=True, check=False, timeout=60)

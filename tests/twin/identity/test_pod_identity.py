@@ -1,4 +1,4 @@
-"""The agent of Pod Identity, asked by an AWS SDK with a token of a pod; what a pod has of it by its own specification."""
+"""The Pod Identity agent, called by an AWS SDK with a pod's token; and the pod's own specification of it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Api:
 
 @pytest.fixture(scope="module")
 def clients() -> Iterator[Clients]:
-    """An account with a cluster, a role, and an association of it."""
+    """Yield an account with a cluster, a role, and its association."""
     server = ThreadedMotoServer("127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
@@ -66,7 +66,7 @@ def late(clients: Clients) -> Iterator[Any]:
 
 
 def with_agent(clients: Clients, ask: Any) -> Any:
-    """Return what `ask` returns of the agent's URL."""
+    """Return the result of `ask`, called with the agent's URL."""
 
     async def work() -> Any:
         port = free_port()

@@ -1,4 +1,4 @@
-"""The STS that stands before moto, asked by an AWS SDK as KEDA's operator asks it."""
+"""The STS in front of moto, called by an AWS SDK as in KEDA's operator."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Identity:
 
 
 def ask(operation: str, **arguments: Any) -> Any:
-    """Return what an SDK gets from the server, before an STS that gives credentials to anyone; ClientError for a refusal."""
+    """Return the server's answer to an SDK, before an STS that gives everyone credentials; ClientError for a refusal."""
 
     async def sts(request: web.BaseRequest) -> web.Response:
         asked = await request.post()

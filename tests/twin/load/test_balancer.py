@@ -1,4 +1,4 @@
-"""Requests to pods that come and go, against real gRPC servers that speak Triton's protocol."""
+"""Requests to changing pods, against real gRPC servers with Triton's protocol."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ VALUES.set_data_from_numpy(np.ones((1, 1), dtype=np.float32))
 
 
 class Pod(service_pb2_grpc.GRPCInferenceServiceServicer):
-    """Answers at once, or when it is told to; counts what it was asked."""
+    """Answers at once, or on command; counts its requests."""
 
     def __init__(self, answers: bool = True, refuses: bool = False) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""Nodes that Karpenter starts and ends, counted by its NodeClaims."""
+"""Nodes that Karpenter starts and terminates, counted by its NodeClaims."""
 
 from typing import Any
 

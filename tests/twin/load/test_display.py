@@ -1,4 +1,4 @@
-"""A load as people see it: rows, lines, the summary and the picture."""
+"""A load as shown to users: rows, lines, the summary and the picture."""
 
 import io
 import math

@@ -24,7 +24,7 @@ REGION, BUCKET, MODEL = "us-west-2", "results-of-a-test", "timed_batch"
 
 
 class Account:
-    """A queue and a bucket; `work` answers what is in the queue, as a worker does."""
+    """A queue and a bucket; `work` answers the queue's messages, like a worker."""
 
     def __init__(self, endpoint: str) -> None:
         session = boto3.session.Session("test", "test", region_name=REGION)
@@ -42,7 +42,7 @@ class Account:
 
 
 class Onlooker:
-    """Begins to work once it has seen so many messages wait."""
+    """Starts to work after it has seen this many waiting messages."""
 
     def __init__(self, worker: threading.Thread, messages: int) -> None:
         self._worker = worker

@@ -1,4 +1,4 @@
-"""Requests for a model of several fleets: whose turn it is, and their end. On a twin: tests/system/e2e/test_fleets.py."""
+"""Requests for a model on several fleets: their order and outcome. On a twin: tests/system/e2e/test_fleets.py."""
 
 import asyncio
 import threading

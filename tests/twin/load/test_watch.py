@@ -1,4 +1,4 @@
-"""A load from its beginning until the pods that it needed are gone again."""
+"""A load from its beginning until its additional pods are removed."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Shown:
 
 
 class Load:
-    """Lasts some seconds, and may then fail."""
+    """Lasts some seconds, and then may fail."""
 
     def __init__(self, seconds: float, failure: Exception | None = None) -> None:
         self._seconds = seconds

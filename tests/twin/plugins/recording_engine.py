@@ -1,4 +1,4 @@
-"""The engine's side of a plugin's conversation: a resource monitor and a log that note what they are told."""
+"""The engine's side of a plugin: a resource monitor and a log that record their calls."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from twin.plugins.values import from_struct, to_struct
 class RecordingEngine(engine_pb2_grpc.EngineServicer, resource_pb2_grpc.ResourceMonitorServicer):
     """Registers everything at once: a custom resource gets its inputs as outputs and ``id-<name>`` as its id.
 
-    ``computed`` are further outputs by type. ``refuse`` names resources whose registration ends as the engine
-    ends it: with this code and message.
+    ``computed`` are further outputs by type. ``refuse`` names resources whose registration fails like in the engine, with
+    this code and message.
     """
 
     address: str = ""
@@ -38,7 +38,7 @@ class RecordingEngine(engine_pb2_grpc.EngineServicer, resource_pb2_grpc.Resource
     refuse: dict[str, tuple[grpc.StatusCode, str]] = field(default_factory=dict)
 
     def messages(self, severity: str) -> list[str]:
-        """Return what was logged with a severity such as ``ERROR``."""
+        """Return the messages with a severity such as ``ERROR``."""
         return [message for found, message in self.logged if found == severity]
 
     def Log(self, request: engine_pb2.LogRequest, context: grpc.ServicerContext) -> empty_pb2.Empty:
@@ -85,7 +85,7 @@ class RecordingEngine(engine_pb2_grpc.EngineServicer, resource_pb2_grpc.Resource
 
 @contextmanager
 def recording_engine(**settings: Any) -> Iterator[RecordingEngine]:
-    """A recording engine that listens on loopback."""
+    """Yield a recording engine on loopback."""
     engine = RecordingEngine(**settings)
     server = grpc.server(ThreadPoolExecutor(max_workers=8))
     engine_pb2_grpc.add_EngineServicer_to_server(engine, server)
@@ -100,7 +100,7 @@ def recording_engine(**settings: Any) -> Iterator[RecordingEngine]:
 
 @contextmanager
 def provider_stub(provider: provider_pb2_grpc.ResourceProviderServicer) -> Iterator[Any]:
-    """The engine's connection to a provider that runs in this process."""
+    """Yield the engine's connection to a provider in this process."""
     server = grpc.server(ThreadPoolExecutor(max_workers=8))
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -113,7 +113,7 @@ def provider_stub(provider: provider_pb2_grpc.ResourceProviderServicer) -> Itera
 
 
 def urn(type: str, name: str) -> str:
-    """A URN as the engine makes it, of a child of a component."""
+    """Return a URN like the engine's, for a component's child."""
     return f"urn:pulumi:test::project::triton:network:Network${type}::{name}"
 
 

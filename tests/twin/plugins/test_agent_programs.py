@@ -1,4 +1,4 @@
-"""A release waits for what the agent says of its programs."""
+"""A release waits for the agent's status of its programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RELEASE = config_map_path("keda", "keda")
 
 
 class Cluster:
-    """A cluster whose contents are one step further each time the release is looked at."""
+    """A cluster whose content advances one step at each look at the release."""
 
     def __init__(self, *steps: dict[str, Any] | None, agent: str | None = None) -> None:
         self.steps = list(steps)

@@ -1,4 +1,4 @@
-"""A Deployment is waited for, and what an annotation names; what does not come fails with the pods' reasons and is kept."""
+"""Waiting for a Deployment and an annotation's condition; a timeout fails with the pods' reasons and keeps the object."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def replica_set(revision: str = "1", ready: int = 1) -> dict[str, Any]:
 
 
 class Cluster:
-    """An API server: each look at the object sees the next state, and the last one stays."""
+    """An API server: each look at the object returns the next state; the last one stays."""
 
     def __init__(self, *states: dict[str, Any], sets: Any = (), pods: Any = ()) -> None:
         self.states = list(states)
@@ -228,7 +228,7 @@ def test_the_engine_is_told_what_was_made_and_why_it_is_not_ready(unready: Any) 
 
 
 def test_create_and_update_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The timeout of a resource's options goes before the annotation's."""
+    """The resource's timeout option takes precedence over the annotation's."""
     seen: list[tuple[str, float]] = []
 
     def ready(client: object, path: str, live: dict[str, Any], timeout: float, cancelled: object) -> dict[str, Any]:

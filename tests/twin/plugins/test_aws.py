@@ -1,4 +1,4 @@
-"""The aws provider, spoken to as the engine speaks to it, on a moto server."""
+"""The aws provider, called like by the engine, on a moto server."""
 
 import re
 from collections.abc import Iterator
@@ -249,7 +249,7 @@ def test_a_moto_that_does_not_answer_is_named_with_the_way_out(
 def unused_url() -> Iterator[str]:
     import socket
 
-    # Bound and not listening: connections are refused, and no other process can get the port meanwhile.
+    # Bound without listening: connections are refused, and no other process can take the port.
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""The order of a chart's objects: what the official provider knows by itself, and what objects say."""
+"""The order of a chart's objects: the official provider's rules, and the objects' own."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Charts and clusters under construction: what they register with the engine."""
+"""Charts and clusters under construction: their registrations with the engine."""
 
 import json
 import socket
@@ -75,7 +75,7 @@ def engine() -> Iterator[RecordingEngine]:
 
 @pytest.fixture
 def provider(engine: RecordingEngine) -> Iterator[Any]:
-    """A kubernetes provider whose API server is down: charts render for the default version."""
+    """Yield a kubernetes provider whose API server is down: charts render for the default version."""
     with socket.socket() as taken, provider_stub(KubernetesProvider(EngineLog(engine.address))) as stub:
         taken.bind(("127.0.0.1", 0))
         server = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -155,7 +155,7 @@ def test_an_object_depends_on_what_it_says_and_all_on_what_the_chart_depends_on(
     deployment = _child(engine, "Deployment")
     assert set(_child(engine, "ServiceAccount").dependencies) == {"urn:namespace", "urn:bucket"}
     assert set(deployment.dependencies) == {"urn:namespace", "urn:bucket", account}
-    # An explicit map, if empty of URNs: without one the engine takes every property to depend on all dependencies.
+    # An explicit map, even without URNs: otherwise the engine lets every property depend on all dependencies.
     assert set(deployment.propertyDependencies) == {"apiVersion", "kind", "metadata", "spec"}
 
 
@@ -338,7 +338,7 @@ def _cluster_at(engine: RecordingEngine, endpoint: str) -> None:
 def test_a_cluster_that_exists_has_the_kubeconfig_that_pulumi_eks_writes(
     eks: Any, engine: RecordingEngine, tmp_path: Path
 ) -> None:
-    """Byte for byte what `generateKubeconfig` of pulumi-eks 4.3.0 makes of such a cluster."""
+    """Byte for byte the output of `generateKubeconfig` of pulumi-eks 4.3.0 for such a cluster."""
     _give_kubeconfig(tmp_path)
     _cluster_at(engine, API_SERVER)
     outputs = plain(_construct(eks, engine, CLUSTER, CLUSTER_INPUTS).state)
@@ -381,7 +381,7 @@ def test_a_cluster_that_exists_has_the_kubeconfig_that_pulumi_eks_writes(
 
 
 def test_a_cluster_elsewhere_has_the_twins_kubeconfig(eks: Any, engine: RecordingEngine, tmp_path: Path) -> None:
-    """As the state of a real stack has it, which a rehearsal previews."""
+    """As in the state of a real stack, which a rehearsal previews."""
     _give_kubeconfig(tmp_path)
     _cluster_at(engine, "https://ABCDEF.gr7.eu-west-1.eks.amazonaws.com")
     outputs = plain(_construct(eks, engine, CLUSTER, CLUSTER_INPUTS).state)

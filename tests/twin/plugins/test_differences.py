@@ -1,4 +1,4 @@
-"""Which properties changed, in the engine's notation."""
+"""Changed properties, in the engine's notation."""
 
 from typing import Any
 

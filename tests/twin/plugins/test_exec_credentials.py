@@ -1,4 +1,4 @@
-"""Tokens of a kubeconfig's program, in requests to a server that says which token it got."""
+"""Tokens of a kubeconfig's program, in requests to a server that returns the received token."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from twin.plugins import kubeconfig
 from twin.plugins.errors import PluginError
 
 ARGS = ("--region", "us-west-2", "eks", "get-token", "--cluster-name", "triton-local", "--output", "json")
-"""As `generateKubeconfig` of pulumi-eks has them
-(https://github.com/pulumi/pulumi-eks/blob/v4.3.0/nodejs/eks/cluster/cluster.ts)."""
+"""As in `generateKubeconfig` of pulumi-eks (https://github.com/pulumi/pulumi-eks/blob/v4.3.0/nodejs/eks/cluster/cluster.ts).
+"""
 COUNTING = """
 import json, os, pathlib, sys
 runs = pathlib.Path(os.environ["RUNS"])
@@ -32,7 +32,7 @@ print(json.dumps({"kind": "ExecCredential", "apiVersion": "client.authentication
 
 @dataclass
 class Server:
-    """An API server that keeps the tokens of its requests, and refuses some."""
+    """An API server that records the tokens of its requests, and refuses some."""
 
     url: str = ""
     tokens: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Put a program named `aws` on PATH, of this Python code."""
+    """Return a function that puts a program named `aws` with this Python code on PATH."""
     programs = tmp_path / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))

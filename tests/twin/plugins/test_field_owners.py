@@ -1,4 +1,4 @@
-"""An apply, and what it sends of fields whose changes a program ignores, by who has set them."""
+"""An apply with ignored changes: the fields that it sends, by their owners."""
 
 from typing import Any
 

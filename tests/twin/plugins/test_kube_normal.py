@@ -1,4 +1,4 @@
-"""One way to write a thing: quantities and zero values of built-in kinds, as the official provider leaves them."""
+"""Normal forms: quantities and zero values of built-in kinds, as the official provider leaves them."""
 
 from __future__ import annotations
 

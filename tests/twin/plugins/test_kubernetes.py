@@ -1,6 +1,6 @@
-"""The kubernetes provider where no API server is needed: checks, differences, releases, and a server that is down.
+"""The kubernetes provider without an API server: checks, differences, releases, and a server that is down.
 
-What needs a real API server is in tests/system/e2e.
+Tests with a real API server are in tests/system/e2e.
 """
 
 import json
@@ -48,7 +48,7 @@ def kubeconfig(server: str, **user: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def dead_server() -> Iterator[str]:
-    # Bound and not listening: connections are refused, and no other process can get the port meanwhile.
+    # Bound without listening: connections are refused, and no other process can take the port.
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -62,7 +62,7 @@ def engine() -> Iterator[RecordingEngine]:
 
 @pytest.fixture
 def provider(engine: RecordingEngine, dead_server: str) -> Iterator[Any]:
-    """A provider whose API server is down."""
+    """Yield a provider whose API server is down."""
     with provider_stub(KubernetesProvider(EngineLog(engine.address))) as stub:
         config = {"kubeconfig": json.dumps(kubeconfig(dead_server)), "namespace": "triton"}
         stub.Configure(provider_pb2.ConfigureRequest(args=struct(config)))
@@ -318,7 +318,7 @@ def test_fields_that_somebody_else_has_set_are_told_with_a_way_to_give_them_back
 
 
 def test_a_kubeconfig_of_eks_elsewhere_becomes_the_twins_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The state of a real stack has one, and nothing is sent to its cluster."""
+    """A real stack's state has one, and nothing is sent to its cluster."""
     own = kubeconfig("https://127.0.0.1:1")
     monkeypatch.setattr(kubeconfigs, "twin_kubeconfig", lambda: own)
     monkeypatch.setenv("TWIN_HOME", str(tmp_path / "home"))

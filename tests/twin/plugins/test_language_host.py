@@ -1,4 +1,4 @@
-"""The language host runs programs: the engine's side is a recording one, the program's process is a real one."""
+"""The language host runs programs, with a recording engine and a real program process."""
 
 import os
 import re
@@ -22,11 +22,11 @@ from twin.releases.chart import GoModule
 _VERSION = re.search(r"pulumi/sdk/v3 (v\S+)", Path(REPOSITORY, "twin/tools/pulumi/go.mod").read_text())
 assert _VERSION is not None
 _SDK = GoModule("github.com/pulumi/pulumi/sdk/v3", _VERSION[1])
-"""The module of the engine that runs here: Pulumi's launcher of Python programs lies in it."""
+"""The module of this engine, which contains Pulumi's launcher of Python programs."""
 
 
 class _Call(grpc.ServicerContext):
-    """The context of a call made in this process: only what the host uses of it."""
+    """The context of a call in this process, with only the parts that the host uses."""
 
     def add_callback(self, callback: Any) -> bool:
         return True
@@ -247,7 +247,7 @@ def test_what_a_plugin_prints_is_handed_on_with_its_status(engine: RecordingEngi
 
 
 def _pack(directory: Path) -> language_pb2.RunPluginRequest:
-    """A plugin that says with which Python it runs, and whose environment is called `own`."""
+    """Create a plugin that prints its Python, and whose environment is called `own`."""
     (directory / "__main__.py").write_text("import sys\nprint(sys.prefix)\n")
     info = language_pb2.ProgramInfo(root_directory=str(directory), program_directory=str(directory))
     info.options.update({"toolchain": "pip", "virtualenv": "own"})

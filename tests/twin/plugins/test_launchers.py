@@ -1,4 +1,4 @@
-"""The plugins as processes: what the engine starts, reads and ends."""
+"""The plugins as processes: the engine's start, output and termination."""
 
 import os
 import re
@@ -21,7 +21,7 @@ PACKAGES = ("aws", "eks", "kubernetes")
 
 @contextmanager
 def _started(launcher: Path, directory: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The plugin's process and the port that it prints, started in ``directory`` as the engine does it."""
+    """Yield the plugin's process and printed port, started in ``directory`` like by the engine."""
     process = subprocess.Popen(
         [launcher, "127.0.0.1:1"], cwd=directory, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -76,7 +76,7 @@ def test_a_plugin_leaves_at_once_and_silently(name: str, signum: signal.Signals,
 
 
 def test_the_folder_that_the_engine_runs_in_does_not_shadow_the_twin(tmp_path: Path) -> None:
-    """`preview --against` runs in another revision's checkout, which has a ``twin`` of its own."""
+    """`preview --against` runs in another revision's checkout, which has its own ``twin``."""
     (tmp_path / "twin").mkdir()
     (tmp_path / "twin" / "__init__.py").write_text("raise SystemExit('the wrong twin')\n")
     write_launchers(tmp_path / "plugins", Path(sys.executable))

@@ -1,4 +1,4 @@
-"""The proxy in front of the official Kubernetes provider, whose place a server takes that records its calls."""
+"""The proxy before the official Kubernetes provider, with a fake that records its calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLUGIN = {
 
 
 class Recording(provider_pb2_grpc.ResourceProviderServicer):
-    """Records calls. A create of it ends half-way, as of an object that is not ready."""
+    """Records calls. Its create fails half-way, like for an object that is not ready."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

@@ -1,4 +1,4 @@
-"""Events about pods; the API is played."""
+"""Events about pods, with a fake API."""
 
 import asyncio
 from typing import Any, cast
@@ -13,7 +13,7 @@ POD = {"metadata": {"name": "triton-1", "namespace": "triton", "uid": "u"}}
 
 
 class Api:
-    """Events by name, as the API server keeps them; `refusal` is raised by whatever is asked."""
+    """Events by name, as the API server keeps them; every request raises `refusal` if it is set."""
 
     def __init__(self, refusal: ApiError | None = None) -> None:
         self.events: dict[str, Object] = {}

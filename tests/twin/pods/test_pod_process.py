@@ -1,4 +1,4 @@
-"""One container, with real small processes in the place of tritonserver."""
+"""One container, with small real processes in place of tritonserver."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); 
 
 
 class Bench:
-    """A container and what it said."""
+    """A container and its reports."""
 
     def __init__(self, home: TwinHome, code: str, restart: str = "Always", **container: Any) -> None:
         self.home = home

@@ -56,7 +56,7 @@ def test_a_folder_of_the_node_is_the_same_for_all_of_its_pods(tmp_path: Path) ->
     sources = Sources(node_folders={"of-the-node": "/var/lib/kubelet/model-cache"})
     for name in ("a", "b"):
         root, node = tmp_path / name, tmp_path / "node"
-        for _ in range(2):  # a container that starts again
+        for _ in range(2):  # a restarted container
             found = asyncio.run(materialize(one, root, sources, token, node=node))
         (found["cache"] / name).write_text("x")
         assert rewriter(one["spec"]["initContainers"][0], found)("--cache=/cache") == f"--cache={root}/cache"

@@ -1,4 +1,4 @@
-"""The life of a pod that runs as processes, as the API server sees it. No process is started."""
+"""The life of a pod as processes, as the API server sees it. No process is started."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATH = "/api/v1/namespaces/triton/pods/triton-1"
 
 
 class Api:
-    """An API server that keeps one pod. What is in `failures` is raised first, by the method that is asked for."""
+    """An API server that keeps one pod. Each method in `failures` raises its exceptions first."""
 
     def __init__(self) -> None:
         self.pod = pod()
@@ -54,7 +54,7 @@ class Api:
 
 
 class Given:
-    """The addresses of a twin, of which this pod has none."""
+    """The addresses of a twin, none of them used by this pod."""
 
     def __init__(self) -> None:
         self.released: list[str] = []
@@ -78,7 +78,7 @@ def ready(status: Object) -> str:
 
 
 def live(tmp_path: Path, api: Api, act: Callable[[PodWorker], Awaitable[None]]) -> Given:
-    """A pod from its first status until `act` is over and the pod is gone; the addresses of its twin."""
+    """Run a pod from its first status until `act` has ended and the pod is deleted; return its twin's addresses."""
     home, given = TwinHome(tmp_path), Given()
     home.pods.mkdir()
     triton = PodProgram("triton", "tritonserver", lambda launch: LocalCommand((), {}))
@@ -115,7 +115,7 @@ def test_a_deleted_pod_leaves_the_api_and_gives_its_address_back(tmp_path: Path)
 
 @pytest.mark.parametrize("method", ["patch", "delete"])
 def test_an_api_server_that_does_not_answer_in_time_keeps_no_ending_pod(tmp_path: Path, method: str) -> None:
-    """Its last change was its deletion: nobody would ask the runner again."""
+    """Its last change was its deletion, so the runner would never be called again."""
     api = Api()
 
     async def act(worker: PodWorker) -> None:
@@ -211,7 +211,7 @@ def test_a_sidecar_runs_before_the_server_and_ends_after_it(tmp_path: Path, monk
 
 
 def test_a_ready_pod_that_the_node_controller_calls_unready_says_that_it_is_ready(tmp_path: Path) -> None:
-    """It does so once to every pod of a node that was not heard of for a while, and leaves the rest to the node."""
+    """The controller does so once for every pod of a node that was silent for a while, and leaves the rest to the node."""
     api = Api()
 
     async def act(worker: PodWorker) -> None:

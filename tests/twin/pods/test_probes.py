@@ -23,7 +23,7 @@ def port() -> Iterator[int]:
 
 
 def asked(handler: dict[str, Any]) -> tuple[bool, str]:
-    # The default of 1 s is about a server's patience; a busy machine may need longer for both sides of this exchange.
+    # The default of 1 s suits a server; a busy machine may need longer for both sides here.
     probe = Probe("readiness", handler, timeout=30)
     return asyncio.run(ask(probe, "127.0.0.1", lambda port: int(port)))
 

@@ -1,4 +1,4 @@
-"""Which containers are whose."""
+"""The owner of each container."""
 
 import re
 from typing import Any

@@ -1,7 +1,7 @@
-"""Changes of what `prod` registers, each with the truth written down by hand from documentation and sources.
+"""Changes of `prod`'s registrations, each with the expected result by hand from documentation and sources.
 
-`op` is the engine's, `effect` what the change does to who is served. The sources are in docs/rehearsal.md: the provider's
-schema (`ForceNew`), and the documentation of AWS and Kubernetes.
+`op` is the engine's, `effect` the effect on serving. docs/rehearsal.md has the sources: the provider's schema (`ForceNew`),
+and the documentation of AWS and Kubernetes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from twin.rehearse.judgement import Effect
 
 ABSENT = object()
 GONE: Mapping[str, Any] = {"": ABSENT}
-"""The resource is not registered any more."""
+"""The resource is no longer registered."""
 
 NODES, CLUSTER = (
     "nodes-system-group (aws:eks/nodeGroup:NodeGroup)",
@@ -51,9 +51,9 @@ IMAGE = "spec.template.spec.containers.0.image"
 
 @dataclass(frozen=True)
 class Seeded:
-    """One change: what changes of which resource, and what is true of it. `op` "same": the provider sees no change.
+    """One change of a resource, and its expected result. `op` "same": the provider sees no change.
 
-    `beside`: changes of resources that the truth depends on, and that are not judged.
+    `beside`: changes of other resources that the result depends on, and that are not judged.
     """
 
     says: str

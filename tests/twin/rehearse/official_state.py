@@ -1,16 +1,15 @@
-"""An exported state of the twin, in the form in which the official providers leave one in a real account.
+"""Convert an exported state of the twin to the form that the official providers leave in a real account.
 
 The rules, each with its source:
 
-* AWS, inputs: defaults of Terraform's schema, listed in `__defaults` (which every object has), and `region` and `tagsAll`:
-  pulumi-terraform-bridge (pkg/tfbridge/schema.go, applyDefaults), pulumi-aws (provider/tags.go), and `Default` in
+* AWS, inputs: defaults of Terraform's schema, listed in `__defaults` (which every object has), and `region` and `tagsAll`.
+  Sources: pulumi-terraform-bridge (pkg/tfbridge/schema.go, applyDefaults), pulumi-aws (provider/tags.go), and `Default` in
   terraform-provider-aws (internal/service/sqs/queue.go, kms/key.go, ec2/vpc_subnet.go).
 * AWS, outputs: all of them, with `__meta`, which has the version of the schema (pkg/reservedkeys/keys.go).
-* Kubernetes, inputs: as Kubernetes' own Go types write them; outputs: the live object with `__inputs`, `__fieldManager` and
+* Kubernetes, inputs: as Kubernetes' own Go types write them. Outputs: the live object with `__inputs`, `__fieldManager` and
   `__initialApiVersion` (normalizeInputs and checkpointObject in provider/pkg/provider/provider.go of pulumi-kubernetes).
-* Releases: every field of the structure, what nobody gave as well, and no other (Check in
-  provider/pkg/provider/helm_release.go).
-* The engine: secrets of a key of the account.
+* Releases: exactly the structure's fields, including unset ones (Check in provider/pkg/provider/helm_release.go).
+* The engine: secrets with a key of the account.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ _OF_A_REPOSITORY = dict.fromkeys(["caFile", "certFile", "keyFile", "password", "
 
 
 def as_official(exported: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same state as the official providers and an account's key would have left it."""
+    """Return the state as the official providers and an account's key would write it."""
     resources = [_resource(one) for one in exported["deployment"]["resources"]]
     key = {"type": "cloud", "state": {"url": "awskms://alias/of-the-account", "encryptedkey": "AAAA"}}
     deployment = {**exported["deployment"], "resources": resources, "secrets_providers": key, "metadata": {}}
@@ -123,7 +122,7 @@ def _of_a_release(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_go_types(value: Any) -> Any:
-    """Return an object so: of this program's, one quantity differs, and a field that is false and no pointer."""
+    """Return an object in that form: in this program, only one quantity and a false non-pointer field differ."""
     if isinstance(value, dict):
         return {
             key: _by_go_types(member)
@@ -136,7 +135,7 @@ def _by_go_types(value: Any) -> Any:
 
 
 def _with_defaults(value: Any) -> Any:
-    """Every object lists its defaults, also where it has none."""
+    """Every object lists its defaults, even if it has none."""
     if isinstance(value, dict) and "4dabf18193072939515e22adb298388d" not in value:
         return {key: _with_defaults(member) for key, member in value.items()} | {"__defaults": []}
     if isinstance(value, list):

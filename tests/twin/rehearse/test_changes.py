@@ -1,4 +1,4 @@
-"""Seeded changes of what `prod` registers, through the providers' own Diff and the judgement, against the truth by hand."""
+"""Seeded changes of `prod`'s registrations: the providers' Diff and the judgement, against results by hand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CLIENT: Any = None
 
 
 def _kubernetes() -> KubernetesProvider:
-    """The provider as it is where no API server can be asked, with which a rehearsal works."""
+    """Return the provider without an API server, as a rehearsal uses it."""
     provider = KubernetesProvider(_LOG)
     provider._objects = KubeObjects(_CLIENT, _LOG, threading.Event(), namespace="default")
     provider._releases = Releases(_CLIENT, _LOG, threading.Event(), namespace="default")
@@ -41,7 +41,7 @@ PROVIDERS: Mapping[str, Provider] = {"aws": AwsProvider(_LOG), "kubernetes": _ku
 
 
 def changed(inputs: Any, path: str, value: Any) -> Any:
-    """The inputs with another value at a path."""
+    """Return the inputs with another value at a path."""
     made = copy.deepcopy(inputs)
     *above, last = [int(part) if part.isdigit() else part for part in path.split(".")]
     node = made
@@ -64,7 +64,7 @@ def after(label: str, change: Mapping[str, Any]) -> Any:
 
 
 def event(label: str, change: Mapping[str, Any]) -> dict[str, Any]:
-    """The engine's event of a step, from what the provider answers."""
+    """Return the engine's event of a step, from the provider's answer."""
     name, _, type_ = label.removesuffix(")").partition(" (")
     urn = f"urn:pulumi:prod::triton-eks::{type_}::{name}"
     old = REGISTERED[label]["inputs"]
@@ -85,7 +85,7 @@ def event(label: str, change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def judged(seeded: Seeded) -> Finding | None:
-    """Return the rehearsal's word on the changed resource."""
+    """Return the rehearsal's finding on the changed resource."""
     events = [
         event(seeded.resource, seeded.change),
         *({"resourcePreEvent": {"metadata": _same(label, seeded.beside.get(label, {}))}} for label in _OBJECTS),

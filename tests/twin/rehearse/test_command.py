@@ -1,4 +1,4 @@
-"""The page that a person reads of a rehearsal."""
+"""The page of a rehearsal for its readers."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_revision_that_cannot_be_the_one_of_the_state_is_refused_before_anythi
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: str, said: str
 ) -> None:
     file, output = written(tmp_path, of_prod().replace("urn:pulumi:prod", "urn:pulumi:qa")), Console(file=io.StringIO())
-    monkeypatch.setattr(command.on_state, "check", lambda _: None)  # a stack that came after the revision
+    monkeypatch.setattr(command.on_state, "check", lambda _: None)  # a stack that is newer than the revision
     with pytest.raises(Failure) as caught:
         rehearsed(tmp_path, file, since, as_json=False, output=output)
     assert (str(caught.value), caught.value.exit_code) == (said, 2)
@@ -160,7 +160,7 @@ def test_a_change_that_was_made_ends_well_where_nothing_was_lost_and_nothing_bad
 
 @dataclasses.dataclass(frozen=True)
 class Both:
-    """The outcome of a state, that of the change made under load beside it, and how many pods were wanted there."""
+    """The outcomes of a state and of its change under load, and the requested number of pods."""
 
     state: tuple[Rehearsal, Rehearsal | None]
     load: tuple[Rehearsal, Measured | None]
@@ -207,7 +207,7 @@ SERVER = Server("triton", "0e10a8ff4598", "1 nvidia.com/gpu", 8, reads_bucket=Tr
 PART = Part(
     {KEY: {"old": 1}, "kubernetes:core/v1:Service::triton": {}}, {KEY: {"new": 1}}, [SERVER], [SERVER], frozenset(), {}
 )
-"""Of which the change alters the Deployment and takes the Service away."""
+"""The change alters the Deployment and deletes the Service."""
 
 
 ComesOf = Callable[[Rehearsal, Measured | Failure], None]
@@ -215,7 +215,7 @@ ComesOf = Callable[[Rehearsal, Measured | Failure], None]
 
 @pytest.fixture
 def of_part(monkeypatch: pytest.MonkeyPatch, both: Callable[[Both], None]) -> ComesOf:
-    """Has what serves in a state be PART, judged so, with what is counted, or fails, when its change is made."""
+    """Use PART as the serving objects of a state, with this judgement, and this count or failure of its change."""
 
     def comes_of(judged: Rehearsal, seen: Measured | Failure) -> None:
         def make(*_: object) -> Measured:

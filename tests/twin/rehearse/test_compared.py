@@ -1,4 +1,4 @@
-"""How far the figures of a change that was made are of a state that was judged."""
+"""Limits of comparing measured figures with a judged state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judged beside the type and the properties of a step: secrets, what stays in AWS, knock-on replacements, errors."""
+"""Judgement beyond a step's type and properties: secrets, resources kept in AWS, knock-on replacements, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of each request of a load while a change was made, and how that compares with what was expected."""
+"""The outcome of each request during a change, compared with the expectation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twin.rehearse.measured import Away, Measured, account, lines
 
 
 def outcomes(codes: str) -> list[Outcome]:
-    """One request a second: `.` is answered after 50 ms, `u` finds no pod, `t` is sent and has no answer in the end."""
+    """Return one request a second: `.` is answered after 50 ms, `u` finds no pod, `t` is sent and gets no answer."""
     ends = {".": (0.05, "OK"), "u": (0.0, "UNAVAILABLE: no pod is ready"), "t": (None, "UNFINISHED")}
     return [
         Outcome(float(due), float(due), None if (after := ends[code][0]) is None else due + after, ends[code][1])

@@ -1,4 +1,4 @@
-"""A state of `prod` in the form of the official providers: without a change in the program nothing differs."""
+"""A state of `prod` in the official providers' form has no differences without a program change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLIENT: Any = None
 
 
 def _texts(value: Any) -> Any:
-    """The inputs with JSON as the text that it is, which a snapshot has as objects."""
+    """Return the inputs with JSON as text, which a snapshot has as objects."""
     if isinstance(value, dict):
         return (
             json.dumps(value["(JSON text)"])
@@ -48,7 +48,7 @@ def _exported() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """By URN, the inputs that the twin's engine gets from a state in the official form, and those that the program gives."""
+    """By URN, the inputs that the twin's engine reads from a state in the official form, and the program's inputs."""
     exported = _exported()
     path = Path(tmp_path_factory.mktemp("state")) / "prod.json"
     path.write_text(json.dumps(as_official({"version": 3, "deployment": {"resources": exported}})))
@@ -88,7 +88,7 @@ def test_no_object_differs_though_quantities_are_written_otherwise(
 
 
 def _changes(provider: Any, urn: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Return the properties of which the twin's provider would say that they change."""
+    """Return the properties that the twin's provider would report as changed."""
     _, _, type_, name = urn.split("::", 3)
     changed = provider.diff(Resource(urn, type_, name), old, new, {}).changes
     return [differences.render(change.path) for change in changed]

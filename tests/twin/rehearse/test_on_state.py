@@ -1,4 +1,4 @@
-"""The judgement of an exported state: by this checkout's program, and by a revision's."""
+"""Judgement of an exported state: by this checkout's program, and by a revision's program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOVED = Finding("interrupted", "replace", "aws:ec2/subnet:Subnet", "a", ("availa
 
 @dataclass(frozen=True)
 class Twin:
-    """Stands for the servers: their engine is the name of the program that it runs."""
+    """Fake servers: their engine is the name of their program."""
 
     program: str = "checkout"
 
@@ -33,7 +33,7 @@ class Twin:
 
 @pytest.fixture
 def previews(monkeypatch: pytest.MonkeyPatch) -> dict[str, Rehearsal]:
-    """By program, what its preview comes to."""
+    """The result of each program's preview."""
     found = {"checkout": Rehearsal((MOVED,), (), ()), "main": Rehearsal((), (), ())}
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The servers of a state: which of its objects a twin has under load, and what keeps it from having them."""
+"""The serving objects of a state: those that a twin runs under load, and the reasons against it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Objects = dict[str, dict[str, Any]]
 
 @pytest.fixture
 def prod() -> Objects:
-    """The inputs of everything that prod registers, by TYPE::NAME, a copy."""
+    """Return a copy of all inputs that prod registers, by TYPE::NAME."""
     named = ((key.removesuffix(")").rpartition(" ("), one) for key, one in PROD.items())
     return {f"{type_}::{name}": copy.deepcopy(one["inputs"]) for (name, _, type_), one in named}
 

@@ -1,4 +1,4 @@
-"""The objects that a twin has of what serves in a state, before the change and after it."""
+"""A twin's objects for the serving part of a state, before and after the change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODELS = Models("s3://http://127.0.0.1:9/models/releases/abc", ("pipeline/versio
 
 
 def deployments(found: Part) -> list[dict[str, Any]]:
-    """Triton's, before and after."""
+    """Return Triton's Deployments, before and after."""
     both = [part_under_load.fitted(found, MODELS, is_after=is_after) for is_after in (False, True)]
     assert [set(objects) for objects in both] == [set(found.before), set(found.after)]
     return [dict(objects[TRITON]) for objects in both]

@@ -1,4 +1,4 @@
-"""How many pods of Triton the change is made on."""
+"""The number of Triton pods for the change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who serves in an exported state, and how many pods each Deployment of Triton keeps."""
+"""The serving objects of an exported state, and the pods that each Triton Deployment keeps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCALED, SCALED_BY_METRICS = "kubernetes:keda.sh/v1alpha1:ScaledObject", "kuberne
 
 @pytest.fixture
 def triton() -> dict[str, Any]:
-    """Triton's Deployment of prod, a copy."""
+    """Return a copy of prod's Triton Deployment."""
     (found,) = [
         one["inputs"]
         for key, one in PROD.items()

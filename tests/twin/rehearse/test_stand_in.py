@@ -1,4 +1,4 @@
-"""Objects of a real stack, made to fit a twin: what is replaced in them, and that nothing else is."""
+"""A real stack's objects adapted to a twin: only some values are replaced."""
 
 from __future__ import annotations
 

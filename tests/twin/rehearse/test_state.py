@@ -1,4 +1,4 @@
-"""An exported state: what is refused, and what the twin's engine gets instead of what only the real stack can read."""
+"""An exported state: refusals, and the engine's substitutes for values that only the real stack can read."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_where_a_plugin_comes_from_is_left_out_in_the_form_of_older_and_of_newer
 
 
 def test_what_engines_and_providers_write_beside_inputs_goes_to_the_twin_as_it_is(tmp_path: Path) -> None:
-    """The form of the states that pulumi-eks keeps for its upgrade tests, with values of our own."""
+    """The form of the states in pulumi-eks's upgrade tests, with our own values."""
     meta = json.dumps({"e2bfb730-ecaa-11e6-8f88-34363bc7c4c0": {"create": 1200000000000}, "schema_version": "1"})
     beside = {
         "created": "2026-03-01T10:00:00.123456789Z",

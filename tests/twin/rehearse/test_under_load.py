@@ -1,4 +1,4 @@
-"""A revision that the change is made from: what is refused before anything starts."""
+"""The revision before a change: refusals before anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An API server that the programs of a chart talk to, in memory."""
+"""An in-memory API server for the programs of a chart."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from twin.cluster.kube_api import Object
 
 
 class Api:
-    """One with a service account at `account`; `applied` is what was put there, `deleted` what was removed.
+    """An API server with a service account at `account`; `applied` are the written objects, `deleted` the removed ones.
 
-    `service` is the one of whatever APIService is asked for; None: there is no such APIService.
+    `service` is the service of every requested APIService; None: the APIService does not exist.
     """
 
     def __init__(self, account: str, annotations: dict[str, str] | None = None, service: Object | None = None) -> None:

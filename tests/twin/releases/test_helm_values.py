@@ -1,4 +1,4 @@
-"""Which value file is to blame when a chart's schema refuses a value."""
+"""The value file that caused a refusal by a chart's schema."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Real processes that are kept running."""
+"""Real processes that the twin keeps running."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pid(home: TwinHome, name: str) -> int:
 
 
 async def beside(home: TwinHome, programs: list[Program], act: Callable[[], Awaitable[None]]) -> None:
-    """Does `act` while the programs are kept running, once they are ready."""
+    """Run `act` while the programs are kept running, once they are ready."""
     ready = asyncio.Event()
 
     async def announce() -> None:
@@ -127,7 +127,7 @@ def test_a_container_that_ends_while_it_starts_is_started_again_as_a_kubelet_doe
 
 
 def test_who_ends_a_program_that_is_being_started_finds_it(home: TwinHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread that starts it goes on when its release is removed meanwhile."""
+    """The thread that starts it continues while its release is removed."""
     begun, go_on, start = threading.Event(), threading.Event(), processes.start
 
     def slow_start(home: TwinHome, service: Service) -> processes.Record:

@@ -1,4 +1,4 @@
-"""Releases are answered in the cluster, once what stands for them runs; the programs only say what they are asked."""
+"""Releases are answered in the cluster once their programs run; the programs only record calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twin.releases.runner import ChartRunner
 
 
 class Api:
-    """The cluster as a ChartRunner sees it: events come from the test, patches are kept."""
+    """The cluster for a ChartRunner: events come from the test, and patches are recorded."""
 
     def __init__(self) -> None:
         self.events: asyncio.Queue[tuple[str, Object]] = asyncio.Queue()
@@ -36,7 +36,7 @@ class Api:
 
 
 class Recorded:
-    """Programs that only say what was asked of them; `failing` is what `run` raises."""
+    """Programs that only record their calls; `run` raises `failing`."""
 
     def __init__(self, failing: Exception | None = None) -> None:
         self.said: list[str] = []
@@ -70,7 +70,7 @@ def config_map(chart: str, installation: str, *, deleted: bool = False) -> Objec
 
 
 def follow(act: Callable[[Api], Awaitable[None]], programs: Recorded) -> Api:
-    """The cluster after `act`, which a ChartRunner with the programs of `keda` follows."""
+    """Return the cluster after `act`, followed by a ChartRunner with the programs of `keda`."""
 
     async def turns() -> Api:
         api = Api()
@@ -101,7 +101,7 @@ def test_each_installation_is_run_once_and_said_to_be_ready() -> None:
     async def act(api: Api) -> None:
         await api.events.put(("SYNC", {"items": [config_map("keda", "one"), config_map("unknown", "x")]}))
         await until(lambda: len(api.patches) == 1, "the first answer")
-        # Its own answer comes back as a change.
+        # Its own answer returns as a change.
         await api.events.put(("MODIFIED", config_map("keda", "one")))
         await api.events.put(("MODIFIED", config_map("keda", "two")))
         await until(lambda: len(api.patches) == 2, "the second answer")
@@ -154,7 +154,7 @@ def test_a_deleted_release_goes_when_its_programs_are_gone() -> None:
 @pytest.mark.parametrize("pausing", [True, False])
 def test_an_installation_waits_for_the_one_that_lets_go_though_others_came_between(pausing: bool) -> None:
     class Slow(Recorded):
-        """Lets go when it is told to."""
+        """Stops only on command."""
 
         def __init__(self) -> None:
             super().__init__()

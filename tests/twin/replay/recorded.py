@@ -1,4 +1,4 @@
-"""Recordings of a real KEDA, HorizontalPodAutoscaler and Prometheus at work, and the times that they had."""
+"""Recordings of a real KEDA, HorizontalPodAutoscaler and Prometheus, with their times."""
 
 import json
 from dataclasses import dataclass
@@ -15,9 +15,10 @@ REJECTED = "nv_inference_request_failure"
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds from a scrape, an evaluation, a question to the next one, and of the window of rates.
+    """Seconds between scrapes, evaluations and polls, and of the rates' window.
 
-    `busy`: the series that is asked for. `averages`: what waits is asked for as its mean over the window, not as the newest.
+    `busy`: the queried series. `averages`: waiting requests are queried as their mean over the window, not as the newest
+    value.
     """
 
     every: int
@@ -27,18 +28,17 @@ class Times:
 
 
 NEEDED = "pod_model:triton_needed_instances:rate30s"
-"""As it was called when they were recorded, now `spec.prometheus.recording.NEEDED`."""
+"""Its name when they were recorded, now `spec.prometheus.recording.NEEDED`."""
 OLDER = Times(15, 60, BUSY, averages=False)
 PRESENT = Times(TRITON_SCRAPE_SECONDS, SCALING_WINDOW_SECONDS, NEEDED, averages=True)
 
 
 def read(name: str) -> Any:
-    """Return a recording of `benchmarks/autoscaler_recording.py`."""
     return json.loads((FOLDER / f"{name}.json").read_text())
 
 
 def times(recording: Any) -> Times:
-    """Return the times of a recording, by what KEDA asked."""
+    """Return the times of a recording, by KEDA's queries."""
     asked = "".join(trigger["metadata"]["query"] for trigger in recording["scaledObject"]["triggers"])
     (found,) = [one for one in (OLDER, PRESENT) if one.busy in asked]
     return found

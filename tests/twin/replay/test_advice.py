@@ -1,4 +1,4 @@
-"""`twin advise`: changes of autoscaling, each replayed, those that help with the best first, as lines of the stack file."""
+"""`twin advise`: replayed changes of autoscaling; helpful ones, best first, as lines of the stack file."""
 
 import json
 import shutil
@@ -18,13 +18,13 @@ from twin.replay.changes import Change, answers, changes, pods_of_peak
 from twin.replay.service import ASSUMED, Service
 
 SLOW = ["filetype=20:80"]
-"""100 requests/s an instance: the pods are too few for the trace."""
+"""100 requests/s an instance: too few pods for the trace."""
 NOW = advice.Total(missed_share=0.1, gpu_hours=2.0, usd=None)
 
 
 @pytest.fixture(autouse=True)
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the stack files, and a trace of three minutes."""
+    """Return a folder with the stack files, and a trace of three minutes."""
     shutil.copytree(REPOSITORY / "stacks", tmp_path / "stacks")
     (tmp_path / "trace.csv").write_text(
         "seconds,requests_per_second,model\n0,40,filetype\n60,340,filetype\n120,340,filetype\n"
@@ -73,7 +73,7 @@ def test_each_line_that_is_pasted_comes_to_what_was_told(capsys: pytest.CaptureF
 
 
 def fleet(model: str, one: float, source: str = "tuned") -> Any:
-    """A fleet whose pods answer one request of the model at a time, in so many seconds."""
+    """Return a fleet whose pods answer the model's requests serially, in this many seconds."""
     service = Service(instances=1, batch=1, one=one, full=one, source=source)
     return SimpleNamespace(models=(SimpleNamespace(name=model, service=service),))
 

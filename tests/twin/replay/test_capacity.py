@@ -1,4 +1,4 @@
-"""Pods and nodes: who waits for what, and what stays paid for."""
+"""Pods and nodes: their waits, and the paid time."""
 
 import yaml
 

@@ -1,4 +1,4 @@
-"""`twin replay` as its user has it: what it prints, and what it refuses."""
+"""`twin replay` from its user's view: output and refusals."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from twin.replay import command
 
 @pytest.fixture(autouse=True)
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the stack files, and a trace of a minute."""
+    """Return a folder with the stack files, and a trace of a minute."""
     shutil.copytree(REPOSITORY / "stacks", tmp_path / "stacks")
     (tmp_path / "trace.csv").write_text("seconds,requests_per_second,model\n0,40,filetype\n60,60,filetype\n")
     monkeypatch.chdir(tmp_path)
@@ -104,7 +104,7 @@ def test_mistakes_of_settings_of_before_are_told_of_their_own_file(checkout: Pat
 
 
 def renamed(checkout: Path, model: str) -> str:
-    """The stack file of before a model got its name, without the release, which has it too."""
+    """Return the stack file with an older name of a model, and without the release, which has the current name."""
     document = YAML(typ="safe").load(checkout / "stacks/Pulumi.prod.yaml")
     models = document["config"]["triton-eks:models"]
     models.pop("release", None)

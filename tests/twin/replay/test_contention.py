@@ -1,4 +1,4 @@
-"""Models that share a GPU, and executions that last for seconds, beside arithmetic and a GPU simulated event by event."""
+"""Models that share a GPU and long executions, compared with arithmetic and a GPU simulated by events."""
 
 from dataclasses import replace
 from functools import partial
@@ -42,7 +42,7 @@ def test_an_execution_is_counted_when_it_ends_for_as_long_as_it_took() -> None:
 
 
 def test_an_instance_takes_the_next_request_at_once() -> None:
-    """1.5 s each, so that ten seconds have six whole ones."""
+    """1.5 s each, so ten seconds hold six complete executions."""
     one = long(Service(1, 1, 1.5, 1.5, "", 1))
     one.second(10.0, 1.0)
     for _ in range(9):
@@ -64,7 +64,7 @@ def test_waiting_requests_form_a_batch() -> None:
 
 
 def test_answers_are_late_by_the_slo_and_rejected_by_the_timeout() -> None:
-    """Of four at once, the second one's answer comes after 12 s; the others wait for longer than 8 s."""
+    """Of four concurrent requests, the second is answered after 12 s; the others wait longer than 8 s."""
     one = long(slo=10, timeout=8)
     found = [one.second(4.0 if second == 0 else 0.0, 1.0) for second in range(20)]
     assert sum(late for late, _ in found) == 1
@@ -100,14 +100,14 @@ def test_short_executions_keep_instances_as_busy_as_on_a_simulated_gpu_or_a_tent
 
 @pytest.mark.parametrize("share", [0.4, 0.6, 0.8])
 def test_long_executions_keep_instances_as_busy_as_on_a_simulated_gpu(share: float) -> None:
-    """An execution begins with a second, and learns of the others a second late: up to an eighth apart."""
+    """An execution begins with a second, and sees the others a second late: up to an eighth difference."""
     expected = sum(shared_gpu([share / 6] * 6, 20_000)[0])
     found = [np.mean(busy_of(SLOW, 6, share, seed=seed, seconds=12_000)) for seed in range(4)]
     assert np.mean(found) == pytest.approx(expected, rel=0.12)
 
 
 def busy_of(service: Service, models: int, share: float, seed: int = 1, seconds: int = 900) -> list[float]:
-    """Return the busy instances of each second, of models that take this share of a GPU together."""
+    """Return the busy instances of each second, for models that together take this share of a GPU."""
     servers = [server(service, 1e9, 1e9, 30) for _ in range(models)]
     arriving = np.random.default_rng(seed).poisson(share / models / service.one, (seconds, models)).tolist()
     busy = []
@@ -120,7 +120,7 @@ def busy_of(service: Service, models: int, share: float, seed: int = 1, seconds:
 
 @pytest.mark.parametrize(("pods", "crowded", "short"), [(3, 0, 0), (2, 120, 0), (1, 120, 120)])
 def test_time_above_85_percent_is_of_the_sum_of_the_models_on_the_gpus(pods: int, crowded: int, short: int) -> None:
-    """Six models of 0.3 GPUs: 60, 90 and 180 %, where each by itself is 10, 15 and 30 % of a fleet."""
+    """Six models of 0.3 GPUs: 60, 90 and 180 %, while each by itself is 10, 15 and 30 % of a fleet."""
     plan = shared.plan(2.0, 1.8)
     plan = replace(plan, controller=partial(shared.Oracle, pods), fewest=pods)
     trace = Trace("constant", {name: np.full(120, 0.15) for name in shared.names()})
@@ -129,7 +129,7 @@ def test_time_above_85_percent_is_of_the_sum_of_the_models_on_the_gpus(pods: int
 
 
 def test_whole_requests_go_to_the_pods_in_turn() -> None:
-    """One request every two seconds of each model: as many executions in each of three pods, give or take one."""
+    """One request every two seconds for each model: equal executions in each of three pods, within one."""
     plan = shared.plan(2.0, 1.8)
     fleet = _Simulation(
         plan,

@@ -1,4 +1,4 @@
-"""Hold what a controller decides to the numbers of its pods, of which some have none."""
+"""A controller's decisions from its pods' numbers, some of them missing."""
 
 from spec.scaling.manifests import autoscaler_spec
 from spec.scaling.signal import signals
@@ -11,16 +11,17 @@ STACK = settings({**HPA, "gpu.pools[0].desired": 8, "gpu.pools[0].max": 8, "auto
 
 
 def wanted_of_four(pending: int) -> int:
-    """Two pods that are idle, and two more that serve nobody yet."""
+    """Return the decision for two idle pods, and two that serve no requests yet."""
     controller = Hpa(autoscaler_spec(STACK), signals(STACK))
     seen = Seen({signal.name: [signal.target / 4] * 2 for signal in signals(STACK)}, {}, 4, pending)
-    # The first look takes what is there for what was wanted; it is forgotten after the window.
+    # The first look takes the current number as the wanted one; it is forgotten after the window.
     controller.decide(0, 0, seen)
     return controller.decide(100_000, 100_000, seen)
 
 
 def test_a_pod_that_loads_its_models_counts_as_full_and_one_without_a_node_is_not_looked_at() -> None:
-    # (1/4 + 1/4 + 1 + 1) targets are 2.5 pods' work; without the two, half a pod's. At most half of the pods go at a time.
+    # (1/4 + 1/4 + 1 + 1) targets are 2.5 pods' work; without the two, half a pod's. At most half of the pods are removed at
+    # once.
     assert wanted_of_four(pending=0) == 3
     assert wanted_of_four(pending=2) == 2
 

@@ -34,8 +34,7 @@ SPEC: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("waiting", "busy", "by_queue", "by_instances"),
     [
-        # The run that was recorded on two pods (docs/facts/triton-metrics.md#two-pods): each number sees what the other
-        # one does not.
+        # The run recorded on two pods (docs/facts/triton-metrics.md#two-pods): each number sees what the other misses.
         pytest.param(8, 1.9, 2, 3, id="10-14/s: no queue asks for more, but one pod is 95 % busy"),
         pytest.param(40, 2.0, 10, 3, id="34/s: the instances can be no more than all busy"),
         pytest.param(168, 2.0, 42, 3, id="34/s, later"),

@@ -1,4 +1,4 @@
-"""KEDA's part: what the autoscaler reads between two questions, in an outage, and at certain hours."""
+"""KEDA's part: the autoscaler's values between two polls, in an outage, and at certain hours."""
 
 from datetime import datetime
 from typing import Any
@@ -55,8 +55,8 @@ def test_a_look_at_an_error_counts_as_one_and_a_look_at_the_fallback_as_an_answe
         scaled.poll(away, 1)
         if question % 3 == 0:
             seen.append((question, scaled.proposals(0, 1)[0]))
-    # 4 failures in 3 questions: 12 at the look after the 9th, 13 with the 10th question, whose number the 12th has. The look
-    # at it counts as an answer, and all begins again: 4, 8 and 12 failures with the looks after the 15th, 18th and 21st.
+    # 4 failures in 3 polls: 12 at the look after the 9th, 13 with the 10th poll, whose number the 12th has. Its look counts
+    # as an answer, and the count restarts: 4, 8 and 12 failures with the looks after the 15th, 18th and 21st.
     assert [question for question, pods in seen if pods is not None] == [12, 24]
     assert {pods for _, pods in seen} == {None, 3}
 
@@ -86,7 +86,7 @@ def test_a_floor_is_a_trigger() -> None:
         ("0 22 * * *", "0 6 * * *", "2026-01-10 06:00", False),
         ("0 7 * * *", "0 19 * * *", "2026-07-10 07:00", True),  # in summer, an hour earlier in UTC
         ("0 0 1 * *", "0 0 2 * *", "2026-02-01 12:00", True),
-        ("0 0 1 * 1", "0 12 1 * 1", "2026-01-05 06:00", True),  # of the first and Mondays either
+        ("0 0 1 * 1", "0 12 1 * 1", "2026-01-05 06:00", True),  # both the first and Mondays
     ],
 )
 def test_when_a_floor_holds(start: str, end: str, moment: str, holds: bool) -> None:

@@ -1,4 +1,4 @@
-"""Rates and recorded numbers, beside what its own documentation and source say."""
+"""Rates and recorded numbers, compared with Prometheus's documentation and source."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_rate(times: list[float], values: list[float], now: float, expected: flo
 
 
 def target(*samples: tuple[float, float, float, float]) -> Target:
-    """`at, successes, executions, seconds` of each scrape."""
+    """Each sample is `at, successes, executions, seconds` of one scrape."""
     made = Target()
     made.samples.extend(Sample(*sample, pending=3 + place) for place, sample in enumerate(samples))
     return made
@@ -40,7 +40,7 @@ def test_busy_instances_are_executions_times_the_time_of_one() -> None:
 
 
 def test_instances_that_rejected_requests_would_have_kept_busy_are_needed() -> None:
-    """Twice as many requests as one instance, always busy, answers."""
+    """Twice the requests that one always busy instance answers."""
     loaded = Target()
     loaded.samples.extend(Sample(at, 5 * at, 5 * at, at, pending=3, rejected=5 * at) for at in range(90, 120, 5))
     assert (loaded.busy(116), loaded.needed(116)) == pytest.approx((1, 2))
@@ -57,7 +57,7 @@ def test_what_waits_is_the_mean_of_half_a_minute() -> None:
 
 
 def test_a_pod_that_is_gone_keeps_its_rate_and_its_queue_for_half_a_minute() -> None:
-    """`avg_over_time` has what there is in its window, as `rate` has; only a number of one moment would end at once."""
+    """`avg_over_time` covers its window's samples, like `rate`; only an instant value would end at once."""
     gone = target((100, 10, 10, 1), (105, 20, 20, 2))
     assert (gone.pending(106), gone.pending(129), gone.pending(130)) == (3.5, 3.5, 4)
     assert gone.pending(135) is None
@@ -66,7 +66,7 @@ def test_a_pod_that_is_gone_keeps_its_rate_and_its_queue_for_half_a_minute() -> 
 
 
 def test_the_recorded_rules_are_those_that_are_computed_here() -> None:
-    """Whoever changes one of them has to change `Target`."""
+    """A change of a rule requires a change of `Target`."""
     rules = {rule["record"]: rule["expr"] for rule in recording_group(settings(SCALED))["rules"]}
     by, of = "sum by (namespace, pod, model)", '{namespace="triton"}'
 

@@ -1,4 +1,4 @@
-"""The bound of rules that react, by hand and beside the recorded outcomes of the rules themselves."""
+"""The bound of reactive rules, by hand and compared with the recorded results of the rules."""
 
 import json
 from statistics import fmean
@@ -16,7 +16,7 @@ SINGLE = autoscaling_rules.MODELS["single"]
 
 
 def bound(shape: list[float], start: int, slow: SlowPod | None = None) -> ReactiveBound:
-    """Return the bound of a load of so many pods, each for ten minutes."""
+    """Return the bound of a load of these numbers of pods, each for ten minutes."""
     trace = Trace("by hand", {autoscaling_rules.NAME: np.repeat(np.array(shape) * 2.5, 600)}, slow_pod=slow)
     return ReactiveBound(
         autoscaling_rules.ours(SINGLE, start, bounded=True), trace, autoscaling_rules.FEWEST, autoscaling_rules.MOST
@@ -27,7 +27,7 @@ def test_what_comes_beyond_the_pods_is_missed_until_the_ones_for_it_have_started
     crowd = bound([2, 10], start=100)
     assert crowd.least_hours() == pytest.approx((2 * 600 + 10 * 600) / 3600)
     assert crowd.missed_percent(1.99) is None
-    # Eight pods' work for 100 s, less what waits for 0.6 s at two pods.
+    # Eight pods' work for 100 s, minus 0.6 s of waiting at two pods.
     assert crowd.missed_percent(2.0) == pytest.approx(100 * (8 * 100 - 2 * 0.6) / (2 * 600 + 10 * 600))
     assert crowd.missed_percent(2.0 + 1 / 3) == pytest.approx(100 * (7 * 100 - 3 * 0.6) / (2 * 600 + 10 * 600))
 
@@ -41,20 +41,19 @@ def test_nodes_without_pods_are_paid_for_a_quarter_of_an_hour_and_then_go_one_a_
 
 def test_a_slow_pod_is_late_with_its_part_and_more_pods_make_it_smaller_a_start_later() -> None:
     slow = bound([3, 3, 3, 3], start=60, slow=SlowPod(begins=600, ends=1200, factor=4))
-    # One of three pods is late for ten of forty minutes; and with hours for nine more, in the nodes' time, of twelve.
+    # One of three pods is late for ten of forty minutes; with hours for nine more, also in the nodes' time, one of twelve.
     assert slow.missed_percent(2.0) == pytest.approx(100 / 4 / 3, rel=0.05)
     assert slow.missed_percent((3 * 2400 + 9 * 1500) / 3600) == pytest.approx(100 / 4 * (0.1 / 3 + 0.9 / 12), rel=0.05)
 
 
 def newest(compared: str = "rules") -> autoscaling.Report:
-    """Return the newest record of the rules, or of another comparison."""
     records = (json.loads(path.read_text()) for path in RESULTS.glob("autoscaling-*.json"))
     found = max((record for record in records if record["compared"] == compared), key=lambda record: str(record["started"]))
     return autoscaling.Report.model_validate(found)
 
 
 def simulated() -> dict[tuple[str, int, str], tuple[autoscaling.Table, autoscaling.Row, list[autoscaling.Cell]]]:
-    """Return each cell of the comparison, by model, start and trace, with all rules and settings that react."""
+    """Return each cell of the comparison, by model, start and trace, with all reactive rules and settings."""
     others = {
         (table.model, table.start_seconds, row.trace): row.cells
         for table in newest("other settings").tables
@@ -70,7 +69,7 @@ def simulated() -> dict[tuple[str, int, str], tuple[autoscaling.Table, autoscali
 
 
 def meets(goal: autoscaling.Goal, cell: autoscaling.Cell) -> bool:
-    """Return whether a rule meets all of the goal."""
+    """Return whether a rule meets the whole goal."""
     return all(goal.met(fmean(cell.missed_percent), fmean(cell.gpu_hours)))
 
 
@@ -78,8 +77,8 @@ def test_the_pods_of_a_flash_crowd_alone_take_more_hours_than_beside_a_rule_that
     (table,) = (table for table in newest().tables if (table.model, table.start_seconds) == ("single", 240))
     (row,) = (row for row in table.rows if row.trace == "flash-crowd")
     crowd = autoscaling.bound_of(table, row)
-    # Two pods all the time. Eight more from 1 to 26 s after it begins; they go a quarter of an hour after its end, the
-    # first when 36 s of that have passed, and the others a minute after each other.
+    # Two pods all the time. Eight more from 1 to 26 s after it begins; they are removed a quarter of an hour after its end,
+    # the first 36 s later, and the others a minute apart.
     begin, go = [601 + 3.6 * pod for pod in range(8)], [1500 + 36 + 900 + 60 * pod for pod in range(8)]
     assert crowd.least_hours() == pytest.approx((2 * 3600 + sum(go) - sum(begin)) / 3600, abs=0.01)
     assert autoscaling.least_missed(autoscaling.goal_of(row), crowd) is None
@@ -88,7 +87,7 @@ def test_the_pods_of_a_flash_crowd_alone_take_more_hours_than_beside_a_rule_that
 def test_four_pods_before_the_flash_crowd_of_batching_miss_too_much_of_it_with_a_start_of_600_s() -> None:
     table, row, _ = simulated()["batching", 600, "flash-crowd"]
     crowd, asked = autoscaling.bound_of(table, row), autoscaling.goal_of(row)
-    # A third of the peak takes two pods; two to spare are two all the hour long, as the crowd takes ten of twelve.
+    # A third of the peak needs two pods. Two spare pods run the whole hour, because the crowd needs ten of twelve.
     missed = crowd.missed_percent(crowd.least_hours() + 2.01)
     assert missed is not None
     assert missed == pytest.approx(24.25, abs=0.005)
@@ -165,7 +164,7 @@ def test_no_cell_is_excluded_that_a_rule_meets() -> None:
 def test_no_rule_that_was_simulated_misses_less_than_the_bound_within_its_hours() -> None:
     compared = 0
     for where, (table, row, cells) in simulated().items():
-        if row.trace == "diurnal":  # the bound of a day takes a second, and is next to nothing
+        if row.trace == "diurnal":  # a day's bound takes a second, and is almost 0
             continue
         least = autoscaling.bound_of(table, row)
         for cell in cells:

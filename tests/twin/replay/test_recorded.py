@@ -1,6 +1,6 @@
-"""The ports beside the real ones: a KEDA, a HorizontalPodAutoscaler and a Prometheus that were recorded at work.
+"""The ports compared with a recorded KEDA, HorizontalPodAutoscaler and Prometheus.
 
-`benchmarks/autoscaler_recording.py` made the recordings on a twin; each says when, of which revision, and by which command.
+`benchmarks/autoscaler_recording.py` made the recordings on a twin; each contains its time, revision and command.
 """
 
 import math
@@ -20,11 +20,11 @@ from twin.replay.prometheus import rate
 from twin.services.release_sources import SLOW_MODEL
 
 LOOK_SECONDS = 1.2
-"""The recorder looks twice a second; a busy machine makes it a second."""
+"""The recorder looks twice a second; on a busy machine once."""
 BEGINNING_SECONDS = 10.0
-"""Of a recording: on a twin that has just come up, KEDA does not ask as regularly yet."""
+"""Beginning of a recording: on a new twin, KEDA does not poll as regularly yet."""
 LEAD_SECONDS = 150.0
-"""Before a section: longer than what the autoscaler remembers."""
+"""Time before a section: longer than the autoscaler's memory."""
 
 Samples = Mapping[str, Sequence[Sequence[float]]]
 SECTIONS = [(name, *section) for name in NAMES for section in read(name).get("sections", [("all", 0, math.inf)])]
@@ -36,15 +36,15 @@ def recorded(request: pytest.FixtureRequest) -> Any:
 
 
 def at(changes: Sequence[Sequence[float]], moment: float) -> float | None:
-    """Return the value that holds at a moment, of changes; None before the first one."""
+    """Return the value at a moment; None before the first change."""
     place = bisect_right(changes, moment, key=lambda change: change[0])
     return changes[place - 1][1] if place else None
 
 
 def clocks(recording: Any, begins: float, ends: float) -> Iterator[tuple[float, float]]:
-    """Yield periods and first moments of syncs with which each change was seen at once, as it was made at a sync.
+    """Yield periods and first moments of syncs that match the recorded changes, each made at a sync.
 
-    A sync begins a period after the end of the one before (`rate_limiters.go` of the controller), hence some 0.1 s later.
+    A sync begins a period after the end of the previous one (`rate_limiters.go` of the controller), so about 0.1 s later.
     """
     changes = [moment for moment, _ in recording["wanted"][1:] if begins <= moment < ends]
     for hundredths in range(0, 30, 2):
@@ -56,7 +56,7 @@ def clocks(recording: Any, begins: float, ends: float) -> Iterator[tuple[float, 
 
 
 def decisions(recording: Any, period: float, first: float, ends: float) -> list[tuple[float, int]]:
-    """Return what the port wants at each sync, of the numbers that the real autoscaler was told."""
+    """Return the port's decision at each sync, from the real autoscaler's numbers."""
     autoscaler, made = Autoscaler(autoscaler_of(recording["scaledObject"])), []
     current = int(at(recording["wanted"], first) or 0)
     targets = {trigger["name"]: float(trigger["metadata"]["threshold"]) for trigger in recording["scaledObject"]["triggers"]}
@@ -73,7 +73,7 @@ def decisions(recording: Any, period: float, first: float, ends: float) -> list[
 def test_decisions_are_those_of_the_real_autoscaler_within_a_sync_period(
     name: str, section: str, begins: float, ends: float
 ) -> None:
-    """Of 100 decisions 99, and that with every clock that the real one may have had."""
+    """99 of 100 decisions match, with every clock that the real one may have had."""
     recording = read(name)
     wanted, until, shares = recording["wanted"], min(ends, recording["seconds"]), []
     for period, first in clocks(recording, max(0.0, begins - LEAD_SECONDS), until):
@@ -96,11 +96,11 @@ def test_the_numbers_that_keda_tells_are_sums_of_the_recorded_rules_as_of_its_la
         name = f"{kind}-{SLOW_MODEL}"
         (query,) = (one["metadata"]["query"] for one in recorded["scaledObject"]["triggers"] if one["name"] == name)
         added, series = float(query.partition(" + ")[2] or 0), samples[PENDING if kind == "pending" else when.busy]
-        # Of its pod there are requests from before the recording, whose numbers are not in it.
+        # Its pod has requests from before the recording, whose numbers are missing.
         since = when.window if "slowPod" in recorded else 0
         for moment in (poll for poll in polls if poll >= since):
             expected = {round(summed(series, moment - early, when) + added, 3) for early in (0, LOOK_SECONDS)}
-            # A look reads one number after the other, and KEDA may ask in between: the next look has this one's answer.
+            # A look reads the numbers sequentially, and KEDA may poll meanwhile: the next look has this one's answer.
             told = {at(recorded["values"][name], moment + later) for later in (0, LOOK_SECONDS)}
             assert told & {None, *expected}, (name, moment)
     gaps = {(second - first) / scaled.polling_seconds for first, second in pairwise(polls) if first > BEGINNING_SECONDS}
@@ -109,13 +109,13 @@ def test_the_numbers_that_keda_tells_are_sums_of_the_recorded_rules_as_of_its_la
 
 
 def total(pods: Samples, moment: float, when: Times) -> float:
-    """Return the sum of the newest sample of each pod that is evaluated still: no older than one evaluation."""
+    """Return the sum of each pod's newest sample within one evaluation."""
     newest = [[sample for sample in samples if sample[0] <= moment][-1:] for samples in pods.values()]
     return sum(value for found in newest for taken, value in found if taken > moment - when.every - 1)
 
 
 def mean_total(pods: Samples, moment: float, when: Times) -> float:
-    """Return the sum of the means of each pod's samples in the window, those of pods that are gone among them."""
+    """Return the sum of each pod's mean sample in the window, including deleted pods."""
     within = [[value for taken, value in samples if moment - when.window < taken <= moment] for samples in pods.values()]
     return sum(sum(values) / len(values) for values in within if values)
 
@@ -144,7 +144,7 @@ def test_recorded_rates_are_those_of_the_scraped_samples(recorded: Any) -> None:
 
 
 def rate_of(scraped: Sequence[Sequence[float]], moment: float, when: Times) -> float | None:
-    """Return the rate over the window; None where its beginning was not recorded, or where there are no two samples."""
+    """Return the rate over the window; None without its recorded beginning, or without two samples."""
     if moment - when.window < 0 and scraped[0][0] < when.every + 1:
         return None
     window = [(taken, value) for taken, value in scraped if moment - when.window < taken <= moment]

@@ -1,4 +1,4 @@
-"""A whole replay beside recorded pods: of the load alone, with the model of Triton, pods and Prometheus in between."""
+"""A whole replay compared with recorded pods: from the load only, with models of Triton, pods and Prometheus."""
 
 import dataclasses
 import math
@@ -26,7 +26,7 @@ SERVICE = Service(instances=1, batch=8, one=0.155, full=0.19, source="twin/model
 START_SECONDS = 10
 ANSWERED = "nv_inference_request_success"
 WARMED_UP = 9
-"""Requests of `warmup` and of golden.json that a pod has answered when it is ready."""
+"""Requests of `warmup` and golden.json that a ready pod has answered."""
 
 
 def newest_pending(target: Target, _now: float) -> float | None:
@@ -40,23 +40,23 @@ TRIGGERS: Mapping[Times, Mapping[str, tuple[Recording, Callable[[Target, float],
 
 
 def sent(recording: Any) -> Trace:
-    """The requests that the pods answered or rejected, from one scrape to the next."""
+    """Return the requests that the pods answered or rejected, between scrapes."""
     rates = np.zeros(int(recording["seconds"]))
     for counter in (ANSWERED, REJECTED):
         for samples in recording["samples"].get(counter, {}).values():
             first, had = samples[0]
-            # A pod of a twin that had no load before: what it had answered when it was scraped first. Of others none knows.
+            # A pod of a twin without earlier load: its answers before the first scrape. For others they are unknown.
             fresh = counter == ANSWERED and "sections" in recording
             known = [(max(0.0, first - times(recording).every), min(WARMED_UP, had))] if fresh else []
             for (begins, before), (ends, after) in pairwise([*known, *samples]):
                 rates[int(begins) : int(ends)] += (after - before) / (ends - begins)
-    rates[0] = 0  # nor was there any load before it
+    rates[0] = 0  # and no load before it
     slow = SlowPod(*map(round, recording["slowPod"]), slow_factor(recording)) if "slowPod" in recording else None
     return Trace("recorded", {MODEL: rates}, slow_pod=slow)
 
 
 def slow_factor(recording: Any) -> float:
-    """The factor by which executions of the slow pod took longer, of the samples while it was slow."""
+    """Return the slow pod's factor of execution time, from the samples while it was slow."""
     begins, ends = recording["slowPod"]
     names = (ANSWERED, "nv_inference_exec_count", "nv_inference_compute_infer_duration_us")
     oldest = min(recording["samples"][ANSWERED], key=lambda pod: recording["samples"][ANSWERED][pod][0][0])
@@ -93,9 +93,9 @@ def plan(recording: Any) -> Plan:
 
 
 def clocks(recording: Any, sync: int) -> Clocks:
-    """Return the seconds at which the real ones looked; that of the autoscaler's is in no recording.
+    """Return the clocks of the real ones; the autoscaler's clock is not recorded.
 
-    They decide: of the same load, one scraped just after the rules wants the pod a period later than one before them.
+    They matter: if the same load is scraped just after the rules, the pod is wanted one period later.
     """
     every = times(recording).every
     scrapes = sorted(samples[0][0] for samples in recording["samples"][ANSWERED].values())
@@ -106,7 +106,7 @@ def clocks(recording: Any, sync: int) -> Clocks:
 
 
 def pod_seconds(wanted: Sequence[Sequence[float]], begins: float, ends: float) -> float:
-    """Return the pods' seconds between two moments."""
+    """Return the pod-seconds between two moments."""
     until = [moment for moment, _ in wanted[1:]] + [math.inf]
     return sum(
         pods * max(0.0, min(end, ends) - max(moment, begins)) for (moment, pods), end in zip(wanted, until, strict=True)
@@ -115,11 +115,11 @@ def pod_seconds(wanted: Sequence[Sequence[float]], begins: float, ends: float) -
 
 SLOW = "keda-slow-pod"
 FIVE_TRACES = ("keda-traces", SLOW)
-"""Recordings of the samples, four one after the other and the one with a slow pod."""
+"""Recordings of the samples: four in a row, and the one with a slow pod."""
 
 
 def replayed(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[float, float]]:
-    """Yield seconds of pods, replayed and recorded, for each second of its period at which the autoscaler may look."""
+    """Yield pod-seconds, replayed and recorded, for each second at which the autoscaler may look."""
     recording = read(name)
     when = times(recording)
     monkeypatch.setattr(simulation, "SETTLE_SECONDS", 120)
@@ -136,14 +136,14 @@ def replayed(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[float
 def test_hours_of_pods_are_within_five_percent_of_the_recorded_ones(
     names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the second at which the autoscaler looks."""
+    """For every second at which the autoscaler may look."""
     for of_each in zip(*(list(replayed(name, monkeypatch)) for name in names), strict=True):
         found, recorded = (sum(seconds) for seconds in zip(*of_each, strict=True))
         assert found / recorded == pytest.approx(1, abs=0.05)
 
 
 def test_hours_of_pods_beside_a_slow_pod_are_by_themselves_within_six_percent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its load is just what three pods may have, so that chance decides when the fourth one goes."""
+    """Its load is exactly at the limit of three pods, so chance decides when the fourth one is removed."""
     for found, recorded in replayed(SLOW, monkeypatch):
         assert found / recorded == pytest.approx(1, abs=0.06)
 

@@ -1,4 +1,4 @@
-"""The model of a server: what it answers, when it is late, what it counts."""
+"""The model of a server: its answers, late answers and counters."""
 
 import pytest
 
@@ -70,7 +70,7 @@ def test_an_overload_waits_until_the_timeout_and_is_then_rejected() -> None:
 
 
 def test_where_the_queue_holds_nothing_that_is_too_late_an_overload_answers_what_it_can_in_time() -> None:
-    """200 ms of a batch after 300 ms of waiting at most: the SLO. Of 30 requests/s 20 are answered, and none is late."""
+    """200 ms of a batch after at most 300 ms of waiting: the SLO. Of 30 requests/s 20 are answered, none of them late."""
     server = Server(MEASURED_POD, 0.5, timeout_seconds=0.3)
     late, rejected = run(server, 30, 60)
     assert (late, rejected) == (0, pytest.approx(60 * 10 - 20 * 0.3))

@@ -1,4 +1,4 @@
-"""A fleet under a trace, whole: settings in, figures out."""
+"""A whole fleet under a trace: from settings to figures."""
 
 import dataclasses
 import functools
@@ -20,7 +20,7 @@ from twin.replay.simulation import check, simulate
 from twin.replay.traces import EVERY, Outage, Trace, TraceUnusable
 
 POD = {**CLASSIFY, "maxBatchSize": 4, "sloP95Ms": 400, "expectedRate": 20, "peakRate": 100}
-"""20 requests/s a pod, which is what the assumed service times come to: batches of 4 in half of the SLO."""
+"""20 requests/s a pod, by the assumed service times: batches of 4 in half of the SLO."""
 NODES = {"nodes.autoscaler": "cluster-autoscaler", "gpu.pools[0].min": 1, "gpu.pools[0].max": 12}
 
 
@@ -51,8 +51,8 @@ def constant(rate: float, seconds: int = 3600) -> Trace:
 def test_pods_follow_steps_up_and_down(autoscaler: str) -> None:
     outcome = sample(autoscaler, "steps")
     assert outcome.most_pods >= 5, "100 requests/s take five pods"
-    # 25/s of 0.1 s keep some 2.2 instances busy: of 0.7 each, or of 0.8 with one to spare; KEDA acts on one look of a number
-    # that is a little more by chance, the other one on two.
+    # 25/s of 0.1 s keep about 2.2 instances busy: of 0.7 each, or of 0.8 with a spare one. KEDA acts on one sample that is
+    # slightly higher by chance, the other rule on two.
     assert outcome.wanted[0] == (0, {"keda": 5, "hpa": 4}[autoscaler])
     assert outcome.wanted[-1][1] < outcome.most_pods
     assert outcome.turns <= 2
@@ -78,7 +78,7 @@ def test_a_spare_pod_is_there_before_it_is_needed() -> None:
 
 
 def test_a_longer_start_costs_misses_and_a_warm_pod_saves_some() -> None:
-    """A flash crowd in an hour; a warm pod's node is there, and is paid all the time."""
+    """A flash crowd in an hour; a warm pod's node exists, and is paid, all the time."""
     crowd = samples.sample("flash-crowd", {"classify": 60})
     quick, slow = (replayed(stack(startSeconds=start), crowd) for start in (60, 600))
     assert quick.missed_share < slow.missed_share

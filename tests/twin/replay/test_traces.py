@@ -1,4 +1,4 @@
-"""Traces: what a file says for every second, and what is wrong with one."""
+"""Traces: a file's rate for every second, and mistakes in files."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Leftovers of a killed Triton server, and whose they are; the servers are played by processes of their names."""
+"""A killed Triton server's leftovers and their owners; processes with their names play the servers."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from twin.services import leftovers
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory that stands for /tmp, on a machine whose only servers are this test's: others come and go meanwhile."""
+    """Return the fake /tmp, on a machine that has only this test's servers."""
     path = tmp_path / "tmp"
     path.mkdir()
     monkeypatch.setattr(leftovers, "_ENVIRONMENTS", path)
@@ -39,7 +39,7 @@ def environment(folder: Path, name: str, made: float) -> Path:
 
 
 def server(tmp_path: Path, command: str) -> subprocess.Popen[bytes]:
-    """A process named tritonserver that runs a shell command."""
+    """Start a process named tritonserver that runs a shell command."""
     shell = shutil.which("bash")
     assert shell
     program = tmp_path / "tritonserver"

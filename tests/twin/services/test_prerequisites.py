@@ -1,4 +1,4 @@
-"""All that a machine lacks for a twin is told at once, before anything is built or started."""
+"""All missing prerequisites of a twin are reported at once, before any build or start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_MODELS = (
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The place of the models' packages, which has none."""
+    """Return the empty folder for the models' packages."""
     monkeypatch.setattr(build, "PACKAGES", tmp_path / "packages")
     return tmp_path / "packages"
 
@@ -70,7 +70,7 @@ def test_without_room_nothing_is_written(tmp_path: Path, packages: Path, monkeyp
 def test_only_what_the_options_ask_for_is_looked_for(
     tmp_path: Path, packages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No pictures are read where pods follow a load, and Envoy runs behind a gateway alone."""
+    """If pods follow a load, no pictures are read; Envoy runs only behind a gateway."""
 
     def no_envoy() -> None:
         raise ToolError("no Envoy")

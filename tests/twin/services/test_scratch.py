@@ -1,4 +1,4 @@
-"""The revision that a preview is made against."""
+"""The revision for the comparison of a preview."""
 
 from pathlib import Path
 

@@ -30,7 +30,7 @@ def test_a_twin_whose_processes_are_gone_is_not_taken_for_a_running_one(tmp_path
 
 
 def install(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install the stand-in of `go` where the shell's programs look for Python packages."""
+    """Install the fake `go` where the shell's programs look for Python packages."""
     packages = go_stand_in.install(machine, monkeypatch).parents[2]
     monkeypatch.setattr(servers, "REPOSITORY", f"{packages}:{REPOSITORY}")
 

@@ -1,4 +1,4 @@
-"""A real tritonserver on a loopback address of its own."""
+"""A real tritonserver on its own loopback address."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twin.triton.tritonserver import tritonserver_command
 
 @contextmanager
 def ready_server(folder: Path, options: Sequence[str] = ()) -> Iterator[tuple[str, Path]]:
-    """Yield the address and the log of a server of `folder/models` once it is ready; it ends with the block."""
+    """Yield the address and the log of a ready server of `folder/models`; the block's end stops it."""
     address, log = loopback_address(), folder / "log"
     arguments = [f"--model-repository={folder / 'models'}", "--disable-auto-complete-config", *options]
     command = tritonserver_command(arguments, address, folder / "cache", {})

@@ -1,4 +1,4 @@
-"""ONNX models on the real tritonserver, by the stand-in for the onnxruntime backend: answers, and what is refused."""
+"""ONNX models on the real tritonserver with the substitute onnxruntime backend: answers and refusals."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -90,7 +90,7 @@ WRONG: dict[str, tuple[str, ModelProto, str]] = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The address and the log of a server that has loaded the good models, and was asked for no other."""
+    """Yield the address and log of a server that has loaded only the good models."""
     folder = tmp_path_factory.mktemp("onnx")
     for name, (config, made, *_) in (GOOD | WRONG).items():  # type: ignore[operator]
         (folder / "models" / name / "1").mkdir(parents=True)

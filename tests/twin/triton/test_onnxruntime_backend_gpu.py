@@ -1,4 +1,4 @@
-"""How the stand-in for the onnxruntime backend takes a GPU: what it asks onnxruntime for. No GPU is here to run on."""
+"""GPU use by the substitute onnxruntime backend: its requests to onnxruntime. No GPU is needed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ON_GPU = {"model_name": "net", "model_instance_kind": "GPU", "model_instance_dev
 
 
 class TritonModelException(Exception):
-    """Takes the place of the one that Triton's own module has, which only its server brings."""
+    """Replaces the exception of Triton's own module, which only its server has."""
 
 
 @pytest.fixture
 def providers(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str], dict[str, str]], Any]:
-    """Return the backend's choice for an instance (`args`) and the parameters of its config."""
+    """Return the backend's choice for an instance (`args`) and its config's parameters."""
     triton = ModuleType("triton_python_backend_utils")
     triton.TritonModelException = TritonModelException  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, triton.__name__, triton)
@@ -41,7 +41,7 @@ def providers(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str], dict
 
 @pytest.fixture
 def with_cuda(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """An onnxruntime that was built for GPUs; return the directories that it was told to load CUDA from."""
+    """Install an onnxruntime with GPU support; return its CUDA library directories."""
     told: list[str] = []
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [CUDA, CPU])
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda directory: told.append(directory))

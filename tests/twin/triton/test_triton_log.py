@@ -1,4 +1,4 @@
-"""Why a server did not start, from logs as a real server 2.51 wrote them."""
+"""Reasons for a failed server start, from logs of a real server 2.51."""
 
 from pathlib import Path
 

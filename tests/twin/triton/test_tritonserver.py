@@ -1,4 +1,4 @@
-"""A container's arguments, made to fit the tritonserver that the machine has."""
+"""A container's arguments, adapted to the machine's tritonserver."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A language model on the real tritonserver, by the stand-in for the vllm backend: streams, refusals and metrics."""
+"""A language model on the real tritonserver with the substitute vllm backend: streams, refusals and metrics."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory, stack: Path) -> Iterator[str]:
-    """Of a server that serves a model by the config which a release has for the stack."""
+    """Yield the URL of a server whose model has a release's config for the stack."""
     folder = tmp_path_factory.mktemp("vllm")
     model = folder / "models" / "chat"
     (model / "1").mkdir(parents=True)
@@ -115,7 +115,7 @@ def test_what_cannot_be_answered_is_told(url: str, body: dict[str, Any], said: s
 
 
 def test_who_waits_for_a_place_waits_for_the_first_token(url: str) -> None:
-    """Two sequences run at a time: of three the last begins when one has ended."""
+    """Two sequences run at a time: of three, the last begins when one has ended."""
     firsts: list[str] = []
     lock = threading.Lock()
 

@@ -1,1 +1,1 @@
-"""Webhooks of the Kubernetes API server for IAM principals: their tokens, and what their access entries allow."""
+"""Webhooks of the Kubernetes API server for IAM principals: they check tokens and evaluate access entries."""

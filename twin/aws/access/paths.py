@@ -1,6 +1,6 @@
-"""Names that the API server and the webhooks share, without moto, which takes long to import."""
+"""Names that the API server and the webhooks share. The module avoids moto, which is slow to import."""
 
 AUTHENTICATION = "/twin/authentication"
 AUTHORIZATION = "/twin/authorization"
 ENTRY = "twin.triton-eks/access-entry"
-"""A key of the user's `extra`: the cluster, and the principal of the access entry. EKS has no such key."""
+"""Key of the user's `extra` with the cluster and the principal of the access entry. EKS has no such key."""

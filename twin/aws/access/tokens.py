@@ -1,9 +1,9 @@
-"""Check the form of a token of `aws eks get-token` as aws-iam-authenticator does, and compute the signature it must have.
+"""Check the form of an `aws eks get-token` token and compute its expected signature.
 
-The token is a presigned `sts:GetCallerIdentity` request. Its signature covers the header with the cluster's name, so that a
-token for one cluster is worthless for another. The checks, in the order of
+The token is a presigned `sts:GetCallerIdentity` request. Its signature covers the header with the cluster's name, so a token
+for one cluster is worthless for another. The checks run in the order of
 https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/v0.6.13/pkg/token/token.go. One differs: there the scheme is
-https and the host one of STS's in the cluster's partition, here both are those of the twin's STS.
+https and the host is an STS host of the cluster's partition. Here both come from the twin's STS.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLUSTER_HEADER = "x-k8s-aws-id"
 _LONGEST = 4096
 _LIFETIME = datetime.timedelta(minutes=15)
 _LATEST = datetime.timedelta(minutes=5)
-"""STS refuses a request that is signed for a later time than this from now."""
+"""STS refuses a request that is signed more than this far in the future."""
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]*")
 _PARAMETERS = frozenset(
     {
@@ -43,19 +43,19 @@ _PARAMETERS = frozenset(
 
 
 class TokenRefused(Exception):
-    """The token does not prove an identity. The text is for the log; the API server answers `Unauthorized`."""
+    """The token proves no identity. The text is for the log; the API server returns `Unauthorized`."""
 
 
 @dataclass(frozen=True)
 class PresignedRequest:
-    """A well-formed request whose signature is not checked yet. The names of `query` are in lower case."""
+    """A well-formed request with an unchecked signature. The names of `query` are lower case."""
 
     url: str
     query: Mapping[str, str]
 
     @property
     def scope(self) -> list[str]:
-        """Return access key, date, region, `sts` and `aws4_request`, as the request claims them. Raises TokenRefused."""
+        """Return access key, date, region, `sts` and `aws4_request` from the request. Raises TokenRefused."""
         scope = self.query.get("x-amz-credential", "").split("/")
         if len(scope) != 5 or scope[3:] != ["sts", "aws4_request"]:
             raise TokenRefused("X-Amz-Credential is not KEY/DATE/REGION/sts/aws4_request")
@@ -63,16 +63,15 @@ class PresignedRequest:
 
     @property
     def access_key_id(self) -> str:
-        """Return the access key that the request claims to be signed with."""
+        """Return the access key that the request claims as its signer."""
         return self.scope[0]
 
     @property
     def signature(self) -> str:
-        """Return the signature that came with the request."""
         return self.query.get("x-amz-signature", "")
 
     def expected_signature(self, secret_key: str, cluster: str) -> str:
-        """Return the signature that the owner of `secret_key` makes of this request for `cluster`."""
+        """Compute the signature of this request for `cluster` with `secret_key`."""
         key, _, region, service, _ = self.scope
         url = urllib.parse.urlsplit(self.url)
         unsigned = "&".join(pair for pair in url.query.split("&") if not pair.lower().startswith("x-amz-signature="))
@@ -87,7 +86,7 @@ class PresignedRequest:
 
 
 def parse(token: str, sts_url: str, now: datetime.datetime) -> PresignedRequest:
-    """Return the request that the token carries. Raises TokenRefused with the first thing that is wrong with it."""
+    """Parse the presigned request in the token. Raises TokenRefused with the first problem."""
     if len(token) > _LONGEST:
         raise TokenRefused("token is too large")
     if not token.startswith(PREFIX):

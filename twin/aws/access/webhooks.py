@@ -1,10 +1,10 @@
-"""Answer the API server's two questions about IAM principals, inside of moto: whose token is this, and may they.
+"""Authenticate and authorize IAM principals for the API server, inside of moto.
 
-`AUTHENTICATION` takes a TokenReview and replaces aws-iam-authenticator, `AUTHORIZATION` takes a SubjectAccessReview and
+`AUTHENTICATION` takes a TokenReview and replaces aws-iam-authenticator. `AUTHORIZATION` takes a SubjectAccessReview and
 replaces EKS's authorizer. Access entries and their policies are the twin's records (twin/aws/eks/access.py).
 
-The twin has one control plane, which is every cluster of its account. The name that a token is signed for decides which of
-them, and among clusters of one name the region of the signature. The user carries both, with the principal, in `ENTRY`.
+The twin has one control plane for all clusters of its account. The token's cluster name selects the cluster; if several have
+this name, the region of the signature decides. The user carries both, with the principal, in `ENTRY`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 @dataclass(frozen=True)
 class Caller:
-    """Who signed a request. `principal` is a role with its path, or a user; `arn` what GetCallerIdentity answers."""
+    """The signer of a request. `principal` is a user, or a role with its path; `arn` is GetCallerIdentity's answer."""
 
     secret_key: str
     arn: str
@@ -49,7 +49,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class Account:
-    """One account of moto, as its control planes see it. `sts_url` is the address that tokens must be presigned for."""
+    """One moto account, as its control planes see it. Tokens must be presigned for `sts_url`."""
 
     id: str
     sts_url: str
@@ -80,7 +80,7 @@ class Account:
         }
 
     def authorize(self, review: Mapping[str, Any]) -> str | None:
-        """Return the access policy that allows the request of a SubjectAccessReview's spec; None without one."""
+        """Return the access policy that allows the request (spec of a SubjectAccessReview), or None."""
         region, cluster, principal = review["extra"][ENTRY]
         if (region, cluster) not in self._clusters():
             return None
@@ -116,8 +116,8 @@ class Account:
     def _cluster(self, request: PresignedRequest, caller: Caller) -> tuple[str, str]:
         """Return region and name of the cluster that the request is signed for. Raises TokenRefused.
 
-        On AWS each cluster has an API server, and the region of the signature is that of STS: two of one name take a token
-        of either.
+        On AWS each cluster has its own API server, and the signature's region is the STS region. There, two clusters of one
+        name accept each other's tokens.
         """
         _, _, signing_region, *_ = request.scope
         for region, name in sorted(self._clusters(), key=lambda cluster: cluster[0] != signing_region):
@@ -132,7 +132,7 @@ class Account:
 
 
 def before(application: Application, account: str) -> Application:
-    """Return `application`, moto's server, with the two webhooks before it."""
+    """Wrap `application`, moto's server, with the two webhooks."""
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
@@ -163,7 +163,7 @@ def _access_status(account: Account, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _username(entry: Mapping[str, Any], caller: Caller, account: str) -> str:
-    """Return the name of the entry, or EKS's default.
+    """Return the entry's user name, or EKS's default.
 
     https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
     """

@@ -1,1 +1,1 @@
-"""Hold what every handler is made of: its contract, the checks of inputs, clients, tags and policy documents."""
+"""Shared parts of all handlers: contract, input checks, clients, tags and policy documents."""

@@ -1,4 +1,4 @@
-"""boto3 clients of one region of the fake account, with the strict parameter check installed."""
+"""boto3 clients of one region of the fake account, with strict parameter checks."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _ENDPOINT_SERVICES: dict[str, frozenset[str]] = {}
 
 @cache
 def _service_models() -> Loader:
-    """Return the loader of the process: reading EC2's model takes half a second."""
+    """Return the process's shared loader, because reading EC2's model takes half a second."""
     return create_loader()
 
 
 def session(region: str, core: botocore.session.Session | None = None) -> boto3.Session:
-    """Return a session with the credentials of the fake account, which are never somebody's own."""
+    """Return a session with the fake account's credentials, never the user's own."""
     return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=region, botocore_session=core)
 
 
 class Clients:
-    """``clients("ec2")`` gives a boto3 client, one per service.
+    """Return boto3 clients by service name: ``clients("ec2")``.
 
-    ``endpoint_url`` is the moto server's address; None means an in-process ``moto.mock_aws`` that is already active.
-    Raises ``strict.StrictError`` from any call whose parameters break the service's own model.
+    ``endpoint_url`` is the moto server's address; None means that an in-process ``moto.mock_aws`` is active. Calls whose
+    parameters break the service's own model raise ``strict.StrictError``.
     """
 
     def __init__(self, region: str, endpoint_url: str | None = None) -> None:
         self.region = region
         self.endpoint_url = endpoint_url
         self._clients: dict[str, Any] = {}
-        # Client construction on one Session is not thread-safe, calls on a client are.
+        # Creating clients on one Session is not thread-safe; calling them is.
         self._lock = threading.Lock()
         core = botocore.session.Session()
         core.register_component("data_loader", _service_models())
@@ -60,7 +60,7 @@ class Clients:
 
     @cached_property
     def account_id(self) -> str:
-        """Return the account that the credentials belong to."""
+        """Return the account of the credentials."""
         account: str = self("sts").get_caller_identity()["Account"]
         return account
 
@@ -71,7 +71,7 @@ class Clients:
 
     @property
     def endpoint_services(self) -> frozenset[str]:
-        """Names of the VPC endpoint services of the region (the list is long and does not change)."""
+        """Return the names of the region's VPC endpoint services (the list is long and does not change)."""
         if self.region not in _ENDPOINT_SERVICES:
             _ENDPOINT_SERVICES[self.region] = frozenset(self("ec2").describe_vpc_endpoint_services()["ServiceNames"])
         return _ENDPOINT_SERVICES[self.region]

@@ -11,7 +11,7 @@ from twin.aws.base.handler import UNKNOWN, Values
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the document; ValueError when it is not a JSON object, or one that nests deeper than any policy."""
+    """Parse a policy document. Raises ValueError if it is no JSON object or nests deeper than any policy."""
     try:
         document = json.loads(text)
     except RecursionError:
@@ -22,20 +22,20 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def statements(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the statements; a single one may stand without its list."""
+    """Return the statements as a list; a document may hold a single one without a list."""
     found = document.get("Statement", [])
     return found if isinstance(found, list) else [found]
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return a list: AWS writes a list of one as the item itself."""
+    """Return a list: AWS writes a list with one item as the item itself."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
 
 
 def problems(inputs: Values, key: str, *, limit: int) -> Iterator[Problem]:
-    """Yield a problem unless a policy, if there is one, is a JSON object of at most `limit` characters but white space.
+    """Yield a problem unless the policy, if set, is a JSON object within `limit` characters, not counting white space.
 
     Limits: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html.
     """

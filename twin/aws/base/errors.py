@@ -1,4 +1,4 @@
-"""Errors of the fake account that are for people, not for stack traces."""
+"""Errors of the fake account for users, shown without a stack trace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong with one input; ``property`` is a path such as ``vpcConfig.subnetIds[0]``."""
+    """A problem with one input; ``property`` is a path such as ``vpcConfig.subnetIds[0]``."""
 
     property: str
     reason: str
@@ -19,11 +19,11 @@ class Problem:
 
 
 class HandlerError(Exception):
-    """Something AWS would refuse, found by the twin itself."""
+    """A request that AWS would refuse; the twin itself detects it."""
 
 
 class InvalidInputs(HandlerError):
-    """Inputs refused before any AWS call; carries all problems of one resource."""
+    """Inputs refused before any AWS call, with all problems of one resource."""
 
     def __init__(self, token: str, problems: Sequence[Problem]) -> None:
         self.token = token
@@ -32,9 +32,9 @@ class InvalidInputs(HandlerError):
 
 
 class HalfCreated(HandlerError):
-    """AWS returned an id, and what it names did not become what was asked for. The provider keeps it in the state.
+    """AWS returned an id, but the resource did not reach the requested state. The provider keeps it in the state.
 
-    Its outputs are what was known before the wait: computed ones come with the next read.
+    Its outputs are the values known before the wait; computed outputs come with the next read.
     """
 
     def __init__(self, id: str, outputs: dict[str, Any], reason: str) -> None:
@@ -44,4 +44,4 @@ class HalfCreated(HandlerError):
 
 
 class UnsupportedType(HandlerError):
-    """A resource type or invoke that the fake account does not have."""
+    """The fake account does not support this resource type or invoke."""

@@ -1,21 +1,21 @@
-"""Define a resource handler: the contract between the table of types and those who drive it.
+"""Define a resource handler: the contract between the table of types and the drivers.
 
 A handler implements one pulumi-aws resource type against an AWS endpoint (moto). Two drivers exist: the in-process
 engine of ``tests/system/component`` and the gRPC provider of ``twin/plugins``. All dictionaries are plain JSON-like Python
-with the camelCase keys of pulumi-aws; whole numbers are ints; a value that is not known yet (preview) is ``UNKNOWN``,
-anywhere in the inputs of ``check``. ``create`` and ``update`` receive only known values.
+with the camelCase keys of pulumi-aws, and whole numbers are ints. In a preview, a value that is not known yet is
+``UNKNOWN``, anywhere in the inputs of ``check``. ``create`` and ``update`` receive only known values.
 
 How a driver uses a handler::
 
     handler = table.handler(token)                               # UnsupportedType names the file to extend
     inputs = merge_default_tags(handler, inputs, default_tags)   # twin.aws.base.tags
     inputs = handler.check(inputs, autoname)                     # InvalidInputs has all problems of the resource
-    handler.preview(inputs)                                      # outputs of a create that is only planned
-    handler.preview_update(outputs, new_inputs)                  # outputs of an update that is only planned
+    handler.preview(inputs)                                      # outputs of a planned create
+    handler.preview_update(outputs, new_inputs)                  # outputs of a planned update
     id, outputs = handler.create(clients, inputs)
     difference = handler.diff(old_inputs, new_inputs)
     outputs = handler.update(clients, id, outputs, new_inputs)   # old: the last outputs; new: checked inputs
-    outputs = handler.read(clients, id, outputs)                 # None: gone
+    outputs = handler.read(clients, id, outputs)                 # None: it does not exist
     handler.delete(clients, id, outputs)
 
 A driver catches ``APPLY_ERRORS`` around the calls that take ``clients`` and shows ``explain(error)``.
@@ -55,7 +55,7 @@ Invoke = Callable[[Clients, Values], Values]
 
 
 def explain(error: BaseException) -> str:
-    """Return one line for a person: which AWS operation refused what."""
+    """Format the error in one line: the AWS operation and the reason of the refusal."""
     if isinstance(error, ClientError):
         detail = error.response.get("Error", {})
         return f"{error.operation_name}: {detail.get('Code', 'Unknown')}: {detail.get('Message', '')}".rstrip(": ")
@@ -70,7 +70,7 @@ def known(inputs: Mapping[str, Any], key: str) -> Any:
 
 @dataclass(frozen=True)
 class Difference:
-    """Changed input keys, the paths in them that force a replacement, and whether the old one must go first."""
+    """Changed input keys, the paths that force a replacement, and whether to delete the old resource first."""
 
     changed: tuple[str, ...]
     replaces: tuple[str, ...]
@@ -78,46 +78,47 @@ class Difference:
 
 
 class Handler:
-    """Base of all handlers. Subclasses declare the class variables and implement create, read and delete."""
+    """Base of all handlers. Subclasses set the class variables and implement create, read and delete."""
 
     token: ClassVar[str]
     """The pulumi-aws type token."""
 
     inputs: ClassVar[frozenset[str]]
-    """Input keys that the handler really implements; the SDK's other keys are refused, not ignored."""
+    """Input keys that the handler implements. The SDK's other keys are refused, not ignored."""
 
     computed: ClassVar[frozenset[str]] = frozenset()
-    """Output keys that are unknown until the resource exists (unless the inputs set them)."""
+    """Output keys that are unknown until the resource exists, unless the inputs set them."""
 
     defaults: ClassVar[Mapping[str, Any]] = {}
-    """Outputs that the provider gives for absent inputs; known in a preview."""
+    """Outputs that the provider sets for absent inputs; known in a preview."""
 
     replace_on: ClassVar[frozenset[str]] = frozenset()
-    """Inputs whose change replaces the resource: keys, or with dots the members of one. The official provider's `ForceNew`:
-    docs/rehearsal.md."""
+    """Inputs whose change replaces the resource: keys, or dotted paths of members. The official provider's `ForceNew`:
+    docs/rehearsal.md.
+    """
 
     unordered: ClassVar[frozenset[str]] = frozenset()
-    """Lists, written alike, whose order says nothing: sets of the official provider."""
+    """Lists of items of one type, whose order has no meaning: sets in the official provider."""
 
     name_input: ClassVar[str | None] = None
-    """The input that holds the physical name, filled by autonaming when it is absent."""
+    """The input with the physical name; autonaming fills it when it is absent."""
 
     delete_before_replace: ClassVar[bool] = False
-    """True where AWS cannot hold the old and the new one side by side, whatever their names."""
+    """True if the old and the new resource cannot exist at the same time in AWS, whatever their names."""
 
     partly_computed: ClassVar[frozenset[str]] = frozenset()
-    """Object inputs to which AWS adds members of its own; a refresh looks only at the declared ones."""
+    """Object inputs that AWS extends with its own members. A refresh compares only the declared members."""
 
     @property
     def taggable(self) -> bool:
-        """Return whether default tags apply."""
+        """Return whether the type takes default tags."""
         return "tags" in self.inputs
 
     def check(self, inputs: Mapping[str, Any], autoname: str | None = None) -> Values:
-        """Validate without AWS; return the inputs with the physical name filled in.
+        """Validate without AWS and return the inputs with the physical name filled in.
 
-        Raises InvalidInputs with every problem: unknown and unsupported keys, wrong types, missing required
-        properties (from the installed SDK), then the type's own ``rules``.
+        Raises InvalidInputs with every problem. First come unknown and unsupported keys, wrong types and missing required
+        properties (by the installed SDK). Then come problems of the type's own ``rules``.
         """
         checked = {key: value for key, value in inputs.items() if value is not None and not key.startswith("__")}
         if self.name_input and autoname and self.name_input not in checked:
@@ -134,32 +135,32 @@ class Handler:
         return checked
 
     def physical_name(self, autoname: str) -> str:
-        """Return the name to use for an autoname; overridden where the service wants a prefix or lower case."""
+        """Return the physical name for an autoname. Overridden if the service needs a prefix or lower case."""
         return autoname
 
     def rules(self, inputs: Values) -> Iterable[Problem]:
-        """Return what breaks rules that need no AWS call. Inputs have the right types but may be UNKNOWN anywhere."""
+        """Yield violations of rules that need no AWS call. Inputs have the right types but may hold UNKNOWN anywhere."""
         return ()
 
     def preview(self, inputs: Values) -> Values:
-        """Return the outputs of a create that is only planned: computed ones UNKNOWN."""
+        """Return the outputs of a planned create; computed values are UNKNOWN."""
         return self.outputs(inputs, dict.fromkeys(self.computed - inputs.keys(), UNKNOWN))
 
     def outputs(self, inputs: Values, computed: Mapping[str, Any]) -> Values:
-        """Return defaults, inputs and computed values together, with ``tagsAll`` for taggable types."""
+        """Merge defaults, inputs and computed values, with ``tagsAll`` for taggable types."""
         tags = {"tagsAll": inputs.get("tags", {})} if self.taggable else {}
         return {**self.defaults, **inputs, **tags, **computed}
 
     def kept(self, new: Values, old: Mapping[str, Any]) -> Values:
-        """Return the outputs of an update that leaves the computed values as they were."""
+        """Return the outputs of an update that does not change the computed values."""
         return self.outputs(new, {key: old[key] for key in self.computed - new.keys() if key in old})
 
     def preview_update(self, old: Values, new: Values) -> Values:
-        """Return the outputs of an update that is only planned; overridden where an update changes computed values."""
+        """Return the outputs of a planned update. Overridden if an update changes computed values."""
         return self.kept(new, old)
 
     def diff(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
-        """Compare checked inputs of before and after."""
+        """Compare old and new checked inputs."""
         before, after = (self._sorted(values) for values in (old, new))
         keys = {key for key in old.keys() | new.keys() if not key.startswith("__")}
         changed = tuple(sorted(key for key in keys if before.get(key) != after.get(key)))
@@ -167,7 +168,7 @@ class Handler:
         return Difference(changed, replaces, bool(replaces) and self._must_delete_first(old, new))
 
     def _sorted(self, values: Mapping[str, Any]) -> Values:
-        """Return the inputs with the lists in order whose order says nothing."""
+        """Return the inputs with their ``unordered`` lists sorted."""
         found = dict(values)
         for path in self.unordered:
             key, _, member = path.partition(".")
@@ -182,7 +183,7 @@ class Handler:
         return same_name or self.delete_before_replace
 
     def refreshed_inputs(self, old_inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Values:
-        """Return the inputs that would give the observed outputs: what Read reports to the engine."""
+        """Return the inputs that would give the observed outputs. Read reports them to the engine."""
         return {
             key: _seen_through(old_inputs[key], outputs[key]) if key in self.partly_computed else outputs[key]
             for key in old_inputs
@@ -194,16 +195,16 @@ class Handler:
         raise NotImplementedError
 
     def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        """Look in AWS; return the state with what is really there, or None when it is gone."""
+        """Read the resource from AWS; return the state with the real values, or None if it no longer exists."""
         raise NotImplementedError
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
-        """Change in place from the outputs ``old`` to the inputs ``new``; return the new outputs."""
+        """Update in place from the outputs ``old`` to the inputs ``new``; return the new outputs."""
         changed = [key for key in self.diff(old, new).changed if key in self.inputs]
         raise HandlerError(f"{self.token}: the twin cannot update {', '.join(changed)}: extend {self._source()}")
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
-        """Delete in AWS; something already gone is fine."""
+        """Delete in AWS; an absent resource is no error."""
         raise NotImplementedError
 
     def _source(self) -> str:
@@ -213,7 +214,7 @@ class Handler:
 def _at(values: Mapping[str, Any], path: str) -> Any:
     key, _, member = path.partition(".")
     value = values.get(key)
-    # Of an object that is not known yet, no member is either.
+    # If an object is not known yet, its members are not known either.
     return value.get(member) if member and isinstance(value, Mapping) else value
 
 

@@ -1,4 +1,4 @@
-"""Changes without effect yet: AWS's services learn of each other's changes some time later (faults.py)."""
+"""Delayed effects: AWS's services learn of each other's changes some time later (faults.py)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _POLL_SECONDS = 0.2
 
 
 def seconds(clients: Clients, what: str) -> float:
-    """Return by how much a kind of change is late here."""
+    """Return the delay for this kind of change, in seconds."""
     return faults.delays(records.text(clients, faults.DELAYS)).get(what, 0.0)
 
 
 def left(clients: Clients, what: str, changed: datetime) -> float:
-    """Return the seconds until a change of that moment has its effect; 0 when it has."""
+    """Return the seconds until a change made at ``changed`` has its effect; 0 if it already has."""
     return max(0.0, seconds(clients, what) - (datetime.now(UTC) - changed).total_seconds())
 
 
 def wait(clients: Clients, what: str, changed: datetime) -> None:
-    """Wait until a change of that moment has its effect, as the provider does that tries again until it has."""
+    """Wait until a change made at ``changed`` has its effect, as the provider does with its retries."""
     while left(clients, what, changed) > 0:
         time.sleep(_POLL_SECONDS)

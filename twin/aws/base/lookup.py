@@ -1,4 +1,4 @@
-"""Telling "it is not there" from other AWS errors."""
+"""Distinguish "not found" from other AWS errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 T = TypeVar("T")
 
-# Codes that mean "not found"; the rest of them end in one of the words below.
+# Codes that mean "not found". All others with this meaning end in one of the words below.
 _NOT_FOUND = frozenset(
     {
         "404",
@@ -28,13 +28,13 @@ _NOT_FOUND_ENDINGS = ("NotFound", "NotFoundException", "NotFoundError")
 
 
 def is_not_found(error: ClientError) -> bool:
-    """Return whether AWS says that the thing asked for does not exist."""
+    """Return whether AWS reports that the requested object does not exist."""
     code = error.response.get("Error", {}).get("Code", "")
     return code in _NOT_FOUND or code.endswith(_NOT_FOUND_ENDINGS)
 
 
 def or_none(call: Callable[..., T], **parameters: Any) -> T | None:
-    """Return the answer of a describe or get call, or None when its object does not exist."""
+    """Return the answer of a describe or get call, or None if its object does not exist."""
     try:
         return call(**parameters)
     except ClientError as error:
@@ -45,7 +45,7 @@ def or_none(call: Callable[..., T], **parameters: Any) -> T | None:
 
 @contextmanager
 def gone_is_fine() -> Iterator[None]:
-    """Swallow "does not exist", nothing else: deletions are idempotent."""
+    """Ignore only "not found" errors, so deletions are idempotent."""
     try:
         yield
     except ClientError as error:

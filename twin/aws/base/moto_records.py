@@ -1,4 +1,4 @@
-"""Read the records (records.py) inside of moto's own process, where a request of SSM would wait for itself."""
+"""Read the records (records.py) inside moto's own process, where an SSM request would wait for itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moto.ssm.models import ssm_backends
 
 
 def text(account: str, region: str, name: str) -> str:
-    """Return a parameter as somebody wrote it; "" where there is none."""
+    """Return the parameter's raw text, "" if it does not exist."""
     versions = ssm_backends[account][region]._parameters.get(name)
     return str(versions[-1].value) if versions else ""
 
@@ -22,7 +22,7 @@ def get(account: str, region: str, name: str) -> dict[str, Any] | None:
 
 
 def below(account: str, region: str, folder: str) -> dict[str, dict[str, Any]]:
-    """Return all records whose names lie below `folder`, by the rest of the name."""
+    """Return all records below `folder`, keyed by the rest of the name."""
     names = [name for name in list(ssm_backends[account][region]._parameters) if name.startswith(f"{folder}/")]
     found = ((name, get(account, region, name)) for name in names)
     return {name.removeprefix(f"{folder}/"): record for name, record in found if record is not None}

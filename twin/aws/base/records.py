@@ -1,7 +1,7 @@
-"""State of the fake account that moto has no place for.
+"""State of the fake account that moto cannot hold.
 
-Provider processes live for one engine run, so it cannot be in memory. It is kept in the account itself, as JSON
-parameters of moto's SSM parameter store below ``/twin/``; the wipe or loss of moto takes it along.
+Provider processes live for one engine run, so the state cannot be in memory. It is kept in the account itself, as JSON
+parameters of moto's SSM parameter store below ``/twin/``. It is lost when moto is wiped or lost.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
 
 
 def path(*parts: str) -> str:
-    """Return a parameter name; parts that SSM would refuse (ARNs) are replaced by a digest of themselves."""
+    """Return a parameter name; a digest replaces each part that SSM would refuse (ARNs)."""
     safe = (part if _PLAIN.fullmatch(part) else hashlib.sha256(part.encode()).hexdigest()[:24] for part in parts)
     return "/twin/" + "/".join(safe)
 
 
 def put(clients: Clients, name: str, record: dict[str, Any]) -> None:
-    """Write or overwrite one record."""
+    """Create or overwrite one record."""
     clients("ssm").put_parameter(
         Name=name, Value=json.dumps(record, sort_keys=True), Type="String", Tier="Advanced", Overwrite=True
     )
@@ -39,24 +39,24 @@ def get(clients: Clients, name: str) -> dict[str, Any] | None:
 
 
 def text(clients: Clients, name: str) -> str:
-    """Return a parameter as somebody wrote it; "" where there is none."""
+    """Return the parameter's raw text, "" if it does not exist."""
     answer = or_none(clients("ssm").get_parameter, Name=name)
     return str(answer["Parameter"]["Value"]) if answer is not None else ""
 
 
 def age(clients: Clients, name: str) -> float:
-    """Return the seconds since a record was written, which is there."""
+    """Return the seconds since an existing record was written."""
     written = clients("ssm").get_parameter(Name=name)["Parameter"]["LastModifiedDate"]
     return (datetime.now(UTC) - written).total_seconds()
 
 
 def below(clients: Clients, name: str) -> dict[str, dict[str, Any]]:
-    """Return all records whose names lie below ``name``, by name."""
+    """Return all records below ``name``, keyed by name."""
     pages = clients("ssm").get_paginator("get_parameters_by_path").paginate(Path=name, Recursive=True)
     return {item["Name"]: json.loads(item["Value"]) for page in pages for item in page["Parameters"]}
 
 
 def delete(clients: Clients, name: str) -> None:
-    """Remove one record; one that is gone is fine."""
+    """Delete one record; an absent record is no error."""
     with gone_is_fine():
         clients("ssm").delete_parameter(Name=name)

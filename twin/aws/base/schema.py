@@ -1,7 +1,7 @@
 """Check the inputs of a type against the installed pulumi-aws SDK.
 
-The official provider checks inputs against its schema. The same facts are in the SDK's argument classes, so that an
-upgrade of pulumi-aws moves this check along with the program.
+The official provider checks inputs against its schema. The SDK's argument classes hold the same facts, so this check follows
+each upgrade of pulumi-aws.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Objects = Mapping[str, ObjectType]
 
 
 def problems(token: str, inputs: Mapping[str, Any]) -> list[Problem]:
-    """Return the unknown keys, wrong types and missing required properties, nested ones too."""
+    """Return unknown keys, wrong types and missing required properties, also nested ones."""
     type_ = resource_type(token)
     return list(_object_problems(inputs, type_["inputs"], type_["objects"], ""))
 
 
 def input_names(token: str) -> frozenset[str]:
-    """Return the input keys of the type, as the provider spells them."""
+    """Return the input keys of the type in the provider's spelling."""
     return frozenset(resource_type(token)["inputs"]["properties"])
 
 
 def output_names(token: str) -> frozenset[str]:
-    """Return the output keys of the type, inputs included."""
+    """Return the output keys of the type, including the inputs."""
     return frozenset(resource_type(token)["outputs"])
 
 
@@ -52,7 +52,7 @@ def _object_problems(value: Mapping[str, Any], type_: ObjectType, objects: Objec
 def _value_problems(value: Any, alternatives: list[Alternative], objects: Objects, path: str) -> Iterator[Problem]:
     if value is None or value == UNKNOWN:
         return
-    # Of several objects the first one, as the SDK's own reading has it.
+    # If several alternatives are objects, use the first, as the SDK does.
     structured = {one[0]: one[1] for one in reversed(alternatives) if isinstance(one, list)}
     if isinstance(value, Mapping) and "object" in structured:
         yield from _object_problems(value, objects[structured["object"]], objects, path)

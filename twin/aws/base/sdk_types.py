@@ -1,7 +1,7 @@
-"""Read from the installed pulumi-aws SDK the inputs of a type, with their types, and its outputs.
+"""Read a type's inputs, their types, and its outputs from the installed pulumi-aws SDK.
 
-``pulumi._types`` is the SDK's own reflection; it has no public name. The SDK makes the classes of a whole service to tell
-of one type, which is a second of processor time for a preview: what it tells is kept on this machine, for these versions.
+``pulumi._types`` is the SDK's own reflection; it has no public name. To describe one type, the SDK builds the classes of its
+whole service, which takes a preview one second of processor time. So the results are cached on this machine, per version.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from spec.files import write_whole
 from twin.aws.base.errors import UnsupportedType
 
 Alternative = str | list[Any]
-"""Say in JSON the type of a value: a scalar's name in Python ("str", "bool", "Any" …), or `["list", alternatives]`,
-`["map", alternatives]`, `["object", name]`."""
+"""A value's type in JSON: a Python scalar name ("str", "bool", "Any" …), `["list", alternatives]`, `["map", alternatives]`
+or `["object", name]`.
+"""
 
 
 class ObjectType(TypedDict):
-    """An object's properties by the keys of the provider, each with the alternatives that its value has."""
+    """An object's properties by provider key, each with its alternative types."""
 
     properties: dict[str, list[Alternative]]
     required: list[str]
 
 
 class ResourceType(TypedDict):
-    """A type of resources; `objects` by name, with those inside of the others."""
+    """A resource type; `objects` holds the nested object types by name."""
 
     inputs: ObjectType
     outputs: list[str]
@@ -44,20 +45,20 @@ class ResourceType(TypedDict):
 
 @cache
 def resource_type(token: str) -> ResourceType:
-    """Return the type, as it was read before or is read now. Raises UnsupportedType."""
+    """Return the type from the cache, or read it from the SDK. Raises UnsupportedType."""
     kept = _directory() / f"{token.replace('/', '.').replace(':', '.')}.json"
     try:
         found: ResourceType = json.loads(kept.read_bytes())
     except (OSError, ValueError):
         found = read(token)
-        with contextlib.suppress(OSError):  # somebody may have no folder for caches
+        with contextlib.suppress(OSError):  # the user may have no cache folder
             write_whole(kept, json.dumps(found).encode())
     return found
 
 
 @cache
 def _directory() -> Path:
-    """Return the folder of what was read from these versions of the SDKs by this module."""
+    """Return the cache folder for these SDK versions and this module."""
     versions = [metadata.version(name) for name in ("pulumi", "pulumi-aws")]
     made_from = hashlib.sha256("\n".join([*versions, Path(__file__).read_text(encoding="utf-8")]).encode())
     folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
@@ -65,7 +66,7 @@ def _directory() -> Path:
 
 
 def read(token: str) -> ResourceType:
-    """Return the type as the SDK has it. Raises UnsupportedType."""
+    """Read the type from the SDK. Raises UnsupportedType."""
     from pulumi import _types as reflection
 
     package, path, name = token.split(":")
@@ -76,7 +77,7 @@ def read(token: str) -> ResourceType:
     except (ImportError, AttributeError):
         raise UnsupportedType(f"{token} is not a type of the installed pulumi-aws") from None
     module = importlib.import_module(resource.__module__)
-    # The code generator says InitArgs where a nested type already has the name Args.
+    # The code generator uses InitArgs if a nested type already has the name Args.
     arguments: type = getattr(module, f"{name}InitArgs", None) or getattr(module, f"{name}Args")
     objects: dict[str, ObjectType] = {}
     inputs = _object(arguments, objects)
@@ -96,7 +97,7 @@ def _object(arguments: type, objects: dict[str, ObjectType]) -> ObjectType:
 
 
 def _alternatives(hint: Any, objects: dict[str, ObjectType]) -> list[Alternative]:
-    """Return the plain alternatives of ``Input[T]``: without Awaitable, Output and None."""
+    """Return the plain alternatives of ``Input[T]``, without Awaitable, Output and None."""
     from pulumi import Output
     from pulumi import _types as reflection
 
@@ -112,7 +113,7 @@ def _alternatives(hint: Any, objects: dict[str, ObjectType]) -> list[Alternative
         return [["map", _alternatives(typing.get_args(hint)[1], objects)]]
     if isinstance(hint, type) and reflection.is_input_type(hint):
         if hint.__name__ not in objects:
-            objects[hint.__name__] = {"properties": {}, "required": []}  # it may be inside of itself
+            objects[hint.__name__] = {"properties": {}, "required": []}  # the type may contain itself
             objects[hint.__name__] = _object(hint, objects)
         return [["object", hint.__name__]]
     return [getattr(hint, "__name__", str(hint))]

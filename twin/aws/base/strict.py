@@ -1,7 +1,7 @@
-"""A check that botocore leaves to the service: enum, pattern and upper bounds of its own models.
+"""Check enum, pattern and upper bounds of botocore's models, which botocore leaves to the service.
 
-botocore validates types, required members and lower bounds before it sends; AWS refuses the rest, moto mostly does
-not (docs/facts/moto.md#models-of-botocore). The hook runs on every call of a client of the session.
+botocore validates types, required members and lower bounds before it sends. AWS refuses the other violations; moto accepts
+most of them (docs/facts/moto.md#models-of-botocore). The hook runs on every call of a client of the session.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CLOSEST_CHOICES = 3
 
 
 class StrictError(HandlerError):
-    """A call whose parameters the service would refuse."""
+    """The service would refuse this call's parameters."""
 
 
 def install(session: boto3.Session) -> None:
@@ -31,10 +31,11 @@ def install(session: boto3.Session) -> None:
 
 
 def check_values(clients: Callable[[str], Any], model: str, inputs: Mapping[str, Any], members: Mapping[str, str]) -> None:
-    """Refuse the values that AWS would refuse, without a call: for types that moto lacks or need not have.
+    """Refuse values that AWS would refuse, without a call, for types that moto lacks or does not need.
 
-    `model` is an operation, or a member of its input: `budgets.CreateBudget.Budget`. The inputs of pulumi-aws are held
-    against the members of their own name, or of the name in `members`; what has none is not looked at. Raises StrictError.
+    `model` is an operation, or a member of its input: `budgets.CreateBudget.Budget`. Each pulumi-aws input is checked
+    against the member of the same name, or of its name in `members`. Inputs without a member are not checked. Raises
+    StrictError.
     """
     service, operation, *path = model.split(".")
     shape = clients(service).meta.service_model.operation_model(operation).input_shape
@@ -46,13 +47,13 @@ def check_values(clients: Callable[[str], Any], model: str, inputs: Mapping[str,
 
 
 def _alike(value: Any, shape: Shape, members: Mapping[str, str]) -> Any:
-    """Return the part of a value whose names are members of the shape, in any case of letters, spelled as they are."""
+    """Return the members of a value that the shape has, matched without case and spelled as in the shape."""
     if shape.type_name == "structure" and isinstance(value, Mapping):
         names = {name.lower(): name for name in shape.members}
         pairs = ((names.get(members.get(key, key).lower()), item) for key, item in value.items())
         return {name: _alike(item, shape.members[name], {}) for name, item in pairs if name}
     if shape.type_name == "list" and isinstance(value, Mapping) and len(value) == 1:
-        (value,) = value.values()  # a list inside of a list has an object of one list around it
+        (value,) = value.values()  # an object with one list wraps a nested list
     if shape.type_name == "list" and isinstance(value, list):
         return [_alike(item, shape.member, {}) for item in value]
     return value
@@ -118,7 +119,7 @@ def _choices(value: str, allowed: Sequence[str]) -> str:
 
 @cache
 def _compiled(pattern: str | None) -> re.Pattern[str] | None:
-    """Return the pattern, or None where Python's ``re`` does not know the syntax (Java classes such as ``\\p{L}``)."""
+    """Return the pattern, or None if Python's ``re`` does not know the syntax (Java classes such as ``\\p{L}``)."""
     if not pattern:
         return None
     try:

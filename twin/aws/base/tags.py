@@ -1,4 +1,4 @@
-"""Tags: AWS lists of key and value against Pulumi's mappings, and the provider's default tags."""
+"""Convert tags between AWS lists and Pulumi mappings, and merge the provider's default tags."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def merge_default_tags(handler: Handler, inputs: Mapping[str, Any], default_tags: Mapping[str, str]) -> dict[str, Any]:
-    """Return the inputs with the provider's default tags below the resource's own, where the type takes tags.
+    """Merge the provider's default tags under the resource's own tags, if the type takes tags.
 
     The official provider does the same before its check; an unknown ``tags`` stays unknown.
     """
@@ -26,7 +26,7 @@ def to_list(tags: Mapping[str, str] | None) -> list[dict[str, str]]:
 
 
 def from_list(tags: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
-    """Return the mapping of an AWS tag list, without the tags that AWS itself puts there."""
+    """Convert an AWS tag list to a mapping, without the tags that AWS itself adds."""
     pairs = ((tag.get("Key", tag.get("TagKey", "")), tag.get("Value", tag.get("TagValue", ""))) for tag in tags or ())
     return {key: value for key, value in pairs if not key.startswith("aws:")}
 
@@ -44,9 +44,9 @@ def retag(
     spell: Callable[[Mapping[str, str]], Any] = to_list,
     **resource: str,
 ) -> None:
-    """Bring the tags of `resource` from the old to the new inputs' ``tags`` by a service's two calls.
+    """Change the tags of `resource` from the old to the new inputs' ``tags`` with a service's two calls.
 
-    They are called with ``TagKeys`` and with ``Tags``, which `spell` gives the form that the service wants.
+    The calls receive ``TagKeys`` and ``Tags``; `spell` converts the tags to the service's form.
     """
     gone = removed(old.get("tags"), new.get("tags"))
     if gone:
@@ -56,6 +56,6 @@ def retag(
 
 
 def observed(state: Mapping[str, Any], seen: Mapping[str, str]) -> dict[str, Any]:
-    """Return ``tags`` (where the state has any or AWS shows some) and ``tagsAll`` as AWS has them, for a handler's read."""
+    """Return ``tags`` (if the state or AWS has any) and ``tagsAll`` as AWS has them, for a handler's read."""
     tags = dict(seen)
     return {"tagsAll": tags, **({"tags": tags} if tags or "tags" in state else {})}

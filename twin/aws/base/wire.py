@@ -1,4 +1,4 @@
-"""pulumi-aws values into the shape that a botocore operation takes."""
+"""Convert pulumi-aws values into the shape of a botocore operation."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Renames = Mapping[str, str]
 
 
 def to_request(value: Any, shape: Shape, renames: Renames, path: str = "") -> Any:
-    """Convert key spelling, tag maps and the strings that pulumi-aws uses for tri-state booleans.
+    """Convert key spelling, tag maps, and the strings that pulumi-aws uses for tri-state booleans.
 
-    ``renames`` maps dotted pulumi paths (list indexes left out) to member names where spelling is not just the case of
-    the first letter. KeyError means that a rename is missing.
+    ``renames`` maps dotted pulumi paths (without list indexes) to member names, if more than the case of the first letter
+    differs. KeyError means that a rename is missing.
     """
     if shape.type_name == "structure":
         request = {}

@@ -1,4 +1,4 @@
-"""Handle EC2 types: a base of those that are described and tagged by one id, and the calls that all of them make."""
+"""Base of EC2 types that are described and tagged by one id, and their shared calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GONE = ("deleted", "deleting")
 
 
 class Ec2Handler(Handler):
-    """Base of the types that EC2 describes, tags and deletes by one id. Only tags change, unless a subclass adds more."""
+    """Base of the types that EC2 describes, tags and deletes by one id. By default only tags can change."""
 
     kind: ClassVar[str]
     """The resource kind in tag specifications."""
@@ -40,7 +40,7 @@ class Ec2Handler(Handler):
         return {**state, **observed_tags(state, found), **self.observed(clients, found, state)}
 
     def observed(self, clients: Clients, found: Values, state: Values) -> Values:
-        """Return what a describe call shows of it beside its tags."""
+        """Return the observed values from a describe call, without tags."""
         return {}
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
@@ -55,7 +55,7 @@ class Ec2Handler(Handler):
 
 
 def describe(clients: Clients, kind: str, id: str) -> dict[str, Any] | None:
-    """Return the one resource of this kind and id, or None."""
+    """Return the resource of this kind and id, or None."""
     operation, parameter, key = _DESCRIBE[kind]
     answer = or_none(getattr(clients("ec2"), operation), **{parameter: [id]})
     items: list[dict[str, Any]] = answer[key] if answer else []
@@ -64,7 +64,7 @@ def describe(clients: Clients, kind: str, id: str) -> dict[str, Any] | None:
 
 
 def require(clients: Clients, kind: str, id: str, wanted_by: str) -> dict[str, Any]:
-    """Return the resource; raises HandlerError naming who wants it when it does not exist."""
+    """Return the resource. Raises HandlerError with ``wanted_by`` if it does not exist."""
     found = describe(clients, kind, id)
     if found is None:
         raise HandlerError(f"{wanted_by}: {kind} {id} does not exist in {clients.region}")
@@ -72,7 +72,7 @@ def require(clients: Clients, kind: str, id: str, wanted_by: str) -> dict[str, A
 
 
 def require_all(clients: Clients, kind: str, ids: Sequence[str], wanted_by: str) -> list[dict[str, Any]]:
-    """Return the resources in this order, asked for at once; raises HandlerError as `require`."""
+    """Return the resources in this order with one request. Raises HandlerError like `require`."""
     operation, parameter, key = _DESCRIBE[kind]
     answer = or_none(getattr(clients("ec2"), operation), **{parameter: list(ids)}) if ids else None
     found = {item[parameter.removesuffix("s")]: item for item in answer[key]} if answer else {}
@@ -81,13 +81,13 @@ def require_all(clients: Clients, kind: str, ids: Sequence[str], wanted_by: str)
 
 
 def tag_specifications(kind: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the TagSpecifications parameter of a create call, absent when there is no tag."""
+    """Return the TagSpecifications parameter of a create call; it is absent without tags."""
     pairs = tags.to_list(inputs.get("tags"))
     return {"TagSpecifications": [{"ResourceType": kind, "Tags": pairs}]} if pairs else {}
 
 
 def retag(clients: Clients, id: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Bring the tags of ``id`` from the old to the new inputs' ``tags``."""
+    """Change the tags of ``id`` from the old to the new inputs' ``tags``."""
     before, after = old.get("tags") or {}, new.get("tags") or {}
     gone = tags.removed(before, after)
     if gone:
@@ -102,5 +102,5 @@ def observed_tags(state: Mapping[str, Any], found: Mapping[str, Any]) -> dict[st
 
 
 def own(clients: Clients, resource: str) -> dict[str, Any]:
-    """Return the ARN and the owner of something of this account."""
+    """Return ARN and owner of a resource of this account."""
     return {"arn": clients.arn("ec2", resource), "ownerId": clients.account_id}

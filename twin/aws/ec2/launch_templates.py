@@ -74,7 +74,7 @@ class LaunchTemplate(Ec2Handler):
         return outputs
 
     def _data(self, values: Values) -> Values:
-        """Return the inputs that make up a version: AWS makes a new one when any of them changes."""
+        """Return the inputs of a template version: AWS creates a new version when any of them changes."""
         return {key: values[key] for key in self.inputs - _NOT_DATA if values.get(key) is not None}
 
     def _request(self, clients: Clients, inputs: Values) -> Values:
@@ -93,7 +93,7 @@ class LaunchTemplate(Ec2Handler):
 
     @staticmethod
     def _check_references(clients: Clients, inputs: Values) -> None:
-        """EC2 finds these only at the first launch; by then the node group has failed."""
+        """Check references that EC2 checks only at the first launch, when the node group has already failed."""
         where = f"launch template {inputs['name']}"
         groups = list(inputs.get("vpcSecurityGroupIds", []))
         for interface in inputs.get("networkInterfaces", []):

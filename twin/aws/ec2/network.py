@@ -1,7 +1,7 @@
 """VPC, subnets, gateways, routes and endpoints.
 
-Unknown ids are refused by the codes of https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html, where
-moto accepts them (docs/facts/moto.md).
+The handlers refuse unknown ids that moto accepts (docs/facts/moto.md). They use the codes of
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from twin.aws.ec2.api import Ec2Handler
 _DNS = {"enableDnsSupport": "EnableDnsSupport", "enableDnsHostnames": "EnableDnsHostnames"}
 _TARGETS = {"gatewayId": "GatewayId", "natGatewayId": "NatGatewayId"}
 _MEMBERS = {"routeTableIds": "RouteTable", "subnetIds": "Subnet", "securityGroupIds": "SecurityGroup"}
-"""The lists of an endpoint, with the names of EC2's changes of them."""
+"""The lists of an endpoint, with EC2's names for their changes."""
 
 _RETIRED = ("ec2messages",)
-"""Services that AWS ended (docs/facts/eks.md#endpoint-services); moto still lists them."""
+"""Services that AWS retired (docs/facts/eks.md#endpoint-services); moto still lists them."""
 
 
 class Vpc(Ec2Handler):
@@ -86,7 +86,9 @@ def has_dns(clients: Clients, vpc_id: str, attribute: str) -> bool:
 
 
 def require_dns(clients: Clients, vpc_id: str, where: str) -> None:
-    """Private names need both: https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html."""
+    """Require both DNS attributes for private names:
+    https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html.
+    """
     for attribute in _DNS:
         if not has_dns(clients, vpc_id, attribute):
             raise HandlerError(f"{where}: private DNS needs {attribute} on {vpc_id}")
@@ -144,7 +146,7 @@ class Subnet(Ec2Handler):
         return super().update(clients, id, old, new)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
-        """Delete it unless something is in it (DependencyViolation), which moto would not see."""
+        """Delete it unless it contains something (DependencyViolation), which moto does not check."""
         inside = clients("ec2").describe_network_interfaces(Filters=[{"Name": "subnet-id", "Values": [id]}])
         if inside["NetworkInterfaces"]:
             names = ", ".join(sorted(item["NetworkInterfaceId"] for item in inside["NetworkInterfaces"]))
@@ -182,7 +184,7 @@ class Eip(Ec2Handler):
         return {"publicIp": found["PublicIp"]}
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
-        """Release it unless a NAT gateway has it (InvalidIPAddress.InUse), which moto does not look at."""
+        """Release it unless a NAT gateway uses it (InvalidIPAddress.InUse), which moto does not check."""
         if user := _nat_using(clients, id):
             raise HandlerError(f"elastic IP {id} is in use by NAT gateway {user}")
         with gone_is_fine():
@@ -219,7 +221,7 @@ class NatGateway(Ec2Handler):
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         super().delete(clients, id, state)
-        # AWS removes the gateway's interface with it, moto leaves it in the subnet.
+        # AWS also removes the gateway's interface; moto leaves it in the subnet.
         if state.get("networkInterfaceId"):
             with gone_is_fine():
                 clients("ec2").delete_network_interface(NetworkInterfaceId=state["networkInterfaceId"])
@@ -348,7 +350,7 @@ class RouteTableAssociation(Handler):
         return self.kept(new, old)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
-        # Found by its subnet: an update gives the association a new id.
+        # Find it by its subnet, because an update gives the association a new id.
         association = self._find(clients, state["subnetId"])
         if association is not None:
             with gone_is_fine():

@@ -15,7 +15,7 @@ _SOURCES = ("cidrIpv4", "referencedSecurityGroupId")
 
 
 class SecurityGroup(Ec2Handler):
-    """A group without inline rules: rules are resources of their own."""
+    """A group without inline rules: each rule is a separate resource."""
 
     kind = "security-group"
     token = "aws:ec2/securityGroup:SecurityGroup"
@@ -33,7 +33,7 @@ class SecurityGroup(Ec2Handler):
             VpcId=inputs["vpcId"],
             **api.tag_specifications("security-group", inputs),
         )["GroupId"]
-        # The official provider removes the rule that allows all egress; what is allowed is declared.
+        # Like the official provider, remove the default rule that allows all egress; allowed egress is declared.
         _revoke_all(clients, id)
         return id, self.outputs(inputs, api.own(clients, f"security-group/{id}"))
 
@@ -41,14 +41,14 @@ class SecurityGroup(Ec2Handler):
         return {"name": found["GroupName"], "description": found["Description"], "vpcId": found["VpcId"]}
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
-        """Delete it unless an interface or endpoint has it (DependencyViolation), which moto does not look at."""
+        """Delete it unless an interface or endpoint uses it (DependencyViolation), which moto does not check."""
         if users := _users(clients, id):
             raise HandlerError(f"security group {id} is in use by {', '.join(users)}")
         super().delete(clients, id, state)
 
 
 class DefaultSecurityGroup(Ec2Handler):
-    """Adopts a VPC's default group and removes all of its rules; deleting it leaves it as it is."""
+    """Adopt a VPC's default group and remove all of its rules; a delete leaves it unchanged."""
 
     kind = "security-group"
     token = "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup"
@@ -69,11 +69,11 @@ class DefaultSecurityGroup(Ec2Handler):
         return {"vpcId": found["VpcId"]}
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
-        """Do nothing: AWS does not let the default group go before its VPC."""
+        """Do nothing: AWS deletes the default group only with its VPC."""
 
 
 def _users(clients: Clients, id: str) -> list[str]:
-    """Interfaces and endpoints with this group (moto does not give an endpoint's interfaces its groups)."""
+    """Return interfaces and endpoints with this group (moto gives an endpoint's interfaces no groups)."""
     ec2 = clients("ec2")
     found = ec2.describe_network_interfaces(Filters=[{"Name": "group-id", "Values": [id]}])["NetworkInterfaces"]
     endpoints = [
@@ -123,10 +123,10 @@ class _SecurityGroupRule(Ec2Handler):
             "referencedSecurityGroupId": found.get("ReferencedGroupInfo", {}).get("GroupId"),
             "description": found.get("Description"),
         }
-        # Only what was declared: AWS fills ports in for "all protocols".
+        # Only the declared values: for "all protocols", AWS fills in ports.
         seen = {key: value for key, value in shown.items() if key in state}
         if "referencedSecurityGroupId" in seen:
-            seen.pop("description", None)  # moto shows that of rules about address ranges alone
+            seen.pop("description", None)  # moto returns descriptions only for rules about address ranges
         return seen
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:

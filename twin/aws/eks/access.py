@@ -1,4 +1,4 @@
-"""What EKS's access entries and Pod Identity associations do. The resources are rows of twin/aws/rows.py."""
+"""EKS access entries and Pod Identity associations. The resources are rows of twin/aws/rows.py."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from twin.aws.base.clients import Clients
 from twin.aws.eks import lookup
 
 POD_IDENTITIES = "pod-identities"
-"""The folder of the associations' records, below their cluster's."""
+"""The folder of the associations' records, below their cluster's folder."""
 
 
 def let_creator_in(clients: Clients, cluster: str) -> None:
-    """Record the access entry that EKS makes for whoever creates a cluster: docs/facts/eks.md#creator-is-administrator."""
+    """Record the access entry that EKS creates for a cluster's creator: docs/facts/eks.md#creator-is-administrator."""
     principal = _principal(clients, clients("sts").get_caller_identity()["Arn"])
     policy = f"arn:{clients.partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
     entry = {"clusterName": cluster, "principalArn": principal}
@@ -21,7 +21,7 @@ def let_creator_in(clients: Clients, cluster: str) -> None:
 
 
 def _principal(clients: Clients, caller: str) -> str:
-    """Return the principal of an access entry for a caller: of a role's session the role, with its path."""
+    """Return the access entry's principal for a caller; for a role session, the role with its path."""
     _, is_session, session = caller.partition(":assumed-role/")
     if not is_session:
         return caller
@@ -30,7 +30,7 @@ def _principal(clients: Clients, caller: str) -> str:
 
 
 def effective_role(clients: Clients, cluster: str, namespace: str, account: str) -> str | None:
-    """Return the role of a service account's Pod Identity association, None while there is none or it has no effect yet."""
+    """Return the role of a service account's Pod Identity association, or None before one exists and has effect."""
     name = lookup.record_name(cluster, POD_IDENTITIES, namespace, account)
     found = records.get(clients, name)
     if found is None or records.age(clients, name) < late.seconds(clients, "pod-identity"):

@@ -1,7 +1,7 @@
-"""The access policies of EKS: the permissions of each, and whether they allow a request.
+"""EKS access policies: their permissions, and whether they allow a request.
 
 The rules are AWS's tables: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html. EKS evaluates
-them in an authorizer of its own. No RBAC object holds them, neither there nor here.
+them in its own authorizer. Neither EKS nor the twin has RBAC objects for them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WRITE = ("create", "delete", "deletecollection", "patch", "update")
 
 @dataclass(frozen=True)
 class Rule:
-    """One row of a table: verbs on resources of API groups, or on paths that are no resources."""
+    """One table row: verbs on resources of API groups, or on non-resource paths."""
 
     verbs: tuple[str, ...]
     groups: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Rule:
     paths: tuple[str, ...] = ()
 
     def allows(self, request: Mapping[str, Any]) -> bool:
-        """Return whether the rule covers the request, the spec of a SubjectAccessReview."""
+        """Return whether the rule covers the request (spec of a SubjectAccessReview)."""
         resource, other = request.get("resourceAttributes"), request.get("nonResourceAttributes")
         if resource is not None:
             name = "/".join(filter(None, (resource.get("resource", ""), resource.get("subresource", ""))))
@@ -93,7 +93,7 @@ POLICIES: Mapping[str, tuple[Rule, ...]] = {
 
 
 def allowing(associations: Iterable[Mapping[str, Any]], request: Mapping[str, Any]) -> str | None:
-    """Return the first associated policy that allows the request, the spec of a SubjectAccessReview; None without one."""
+    """Return the first associated policy that allows the request (spec of a SubjectAccessReview), or None."""
     for association in associations:
         policy = association["policyArn"].rpartition("/")[2]
         if _in_scope(association["accessScope"], request) and any(rule.allows(request) for rule in POLICIES[policy]):

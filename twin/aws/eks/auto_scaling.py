@@ -1,4 +1,4 @@
-"""The Auto Scaling group and the launch template of a managed node group, which moto does not make, and tags."""
+"""A managed node group's Auto Scaling group, launch template and tags, which moto does not create."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from twin.aws.base.lookup import gone_is_fine
 
 
 def create(clients: Clients, name: str, inputs: Values, instance_type: str, *, starts: bool) -> None:
-    """Make the group with EKS's tags; its instances run in moto as long as it exists. `starts`: it gets any."""
-    # EKS copies the user's template and adds image and type; the copy carries the group's name.
+    """Create the group with EKS's tags; its instances run in moto as long as it exists. `starts`: it gets instances."""
+    # EKS copies the user's template and adds image and type; the copy has the group's name.
     template = clients("ec2").create_launch_template(
         LaunchTemplateName=name, LaunchTemplateData={"InstanceType": instance_type}
     )["LaunchTemplate"]
@@ -29,7 +29,7 @@ def create(clients: Clients, name: str, inputs: Values, instance_type: str, *, s
 
 
 def resize(clients: Clients, name: str, scaling: Values) -> None:
-    """Give the group the node group's sizes."""
+    """Set the node group's sizes on the Auto Scaling group."""
     clients("autoscaling").update_auto_scaling_group(
         AutoScalingGroupName=name,
         MinSize=scaling["minSize"],
@@ -39,11 +39,11 @@ def resize(clients: Clients, name: str, scaling: Values) -> None:
 
 
 def delete(clients: Clients, name: str) -> None:
-    """Remove group, instances, their interfaces and the copied template; what is gone is fine."""
+    """Delete group, instances, their interfaces and the copied template; absent ones are no error."""
     interfaces = _interfaces(clients, name)
     if find(clients, name) is not None:
         clients("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=name, ForceDelete=True)
-    # AWS deletes the interfaces with their instances, moto leaves them in the subnets.
+    # AWS deletes the interfaces with their instances; moto leaves them in the subnets.
     for interface in interfaces:
         with gone_is_fine():
             clients("ec2").delete_network_interface(NetworkInterfaceId=interface)

@@ -1,4 +1,4 @@
-"""The cluster."""
+"""EKS clusters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twin.aws.eks import access, lookup
 from twin.aws.iam import trust
 from twin.aws.kms import deployer, keys
 
-# moto's DescribeCluster does not have these; they are kept in the twin's record of the cluster.
+# moto's DescribeCluster lacks these; the twin's record of the cluster holds them.
 _RECORDED = ("accessConfig", "bootstrapSelfManagedAddons", "deletionProtection", "upgradePolicy", "version")
 
 
@@ -58,7 +58,7 @@ class Cluster(Handler):
     name_input = "name"
 
     def diff(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
-        """Compare as for every type; a cluster without the encryption that it had is another one."""
+        """Compare as for every type, but replace a cluster that loses its encryption."""
         found = super().diff(old, new)
         if not (old.get("encryptionConfig") and new.get("encryptionConfig") is None):
             return found
@@ -90,7 +90,7 @@ class Cluster(Handler):
             raise HandlerError(f"EKS cluster {name} already exists")
         vpc_id = _check_references(clients, inputs)
         _grant(clients, inputs)
-        # EKS takes minutes, in which IAM tells its other services of roles that are as new as the cluster.
+        # EKS takes minutes. Meanwhile IAM propagates roles that are as new as the cluster to its other services.
         late.wait(clients, "iam", datetime.now(UTC))
         cluster = clients("eks").create_cluster(
             name=name,
@@ -184,7 +184,7 @@ class Cluster(Handler):
 
 
 def _check_references(clients: Clients, inputs: Values) -> str:
-    """Check what EKS checks and moto does not; return the id of the VPC.
+    """Check requirements that EKS checks and moto does not; return the VPC's id.
 
     https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html and
     https://docs.aws.amazon.com/eks/latest/userguide/cluster-iam-role.html.
@@ -209,7 +209,7 @@ def _check_references(clients: Clients, inputs: Values) -> str:
 
 
 def _create_security_group(clients: Clients, cluster: str, vpc_id: str) -> str:
-    """Make the group of a cluster and its managed nodes as EKS does, which moto does not; return its id."""
+    """Create the security group of a cluster and its managed nodes, as EKS does and moto does not; return its id."""
     ec2 = clients("ec2")
     tags = {"Name": f"eks-cluster-sg-{cluster}", f"kubernetes.io/cluster/{cluster}": "owned"}
     id: str = ec2.create_security_group(
@@ -225,7 +225,7 @@ def _create_security_group(clients: Clients, cluster: str, vpc_id: str) -> str:
 
 
 def _grant(clients: Clients, inputs: Values) -> None:
-    """Have EKS take the right to use the key, with the permissions of whoever creates the cluster."""
+    """Create EKS's grant on the key, with the permissions of the cluster's creator."""
     if "encryptionConfig" in inputs:
         arn = inputs["encryptionConfig"]["provider"]["keyArn"]
         key = keys.require_key(clients, arn, f"EKS cluster {inputs['name']}")
@@ -233,7 +233,7 @@ def _grant(clients: Clients, inputs: Values) -> None:
 
 
 def _observed_log_types(state: Values, cluster: dict[str, Any]) -> Values:
-    """In the declared order while they are the declared ones; absent where none is declared and none is on."""
+    """Return the log types in the declared order if they match; absent if none is declared and none is enabled."""
     declared = state.get("enabledClusterLogTypes")
     enabled = [item for item in cluster.get("logging", {}).get("clusterLogging", []) if item["enabled"]]
     found = sorted(kind for item in enabled for kind in item["types"])
@@ -260,7 +260,7 @@ def _logging_request(inputs: Values) -> Values:
 
 
 def _optional_requests(inputs: Values) -> Values:
-    """Sent although moto drops some of them: the strict hook checks their values."""
+    """Return optional parameters. moto drops some of them, but the strict hook checks their values."""
     request: Values = {
         key: inputs[key]
         for key in ("accessConfig", "bootstrapSelfManagedAddons", "deletionProtection", "upgradePolicy")

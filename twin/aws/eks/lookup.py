@@ -11,7 +11,7 @@ from twin.aws.base.errors import HandlerError
 from twin.aws.base.lookup import or_none
 
 API_MODES = ("API", "API_AND_CONFIG_MAP")
-"""The authentication modes with access entries."""
+"""Authentication modes with access entries."""
 
 
 def cluster(clients: Clients, name: str) -> dict[str, Any] | None:
@@ -22,7 +22,7 @@ def cluster(clients: Clients, name: str) -> dict[str, Any] | None:
 
 
 def require_cluster(clients: Clients, name: str, wanted_by: str) -> dict[str, Any]:
-    """Return the description; HandlerError when there is no such cluster."""
+    """Return the cluster's description. Raises HandlerError if it does not exist."""
     found = cluster(clients, name)
     if found is None:
         raise HandlerError(f"{wanted_by}: EKS cluster {name} does not exist")
@@ -30,17 +30,17 @@ def require_cluster(clients: Clients, name: str, wanted_by: str) -> dict[str, An
 
 
 def record_name(name: str, kind: str = "cluster", *key: str) -> str:
-    """Return the record of something of this cluster: ``record_name("prod", "addons", "coredns")``."""
+    """Return the record's name for a part of this cluster: ``record_name("prod", "addons", "coredns")``."""
     return records.path("eks", name, kind, *key)
 
 
 def record(clients: Clients, name: str) -> dict[str, Any]:
-    """Return the twin's own record of the cluster: what moto drops."""
+    """Return the twin's own record of the cluster, with the values that moto drops."""
     return records.get(clients, record_name(name)) or {}
 
 
 def require_attached(clients: Clients, role_name: str, policies: Iterable[str], wanted_by: str) -> None:
-    """Raise HandlerError unless these AWS managed policies are attached to the role already."""
+    """Raise HandlerError unless these AWS managed policies are already attached to the role."""
     attached = clients("iam").list_attached_role_policies(RoleName=role_name)["AttachedPolicies"]
     names = {policy["PolicyName"] for policy in attached}
     missing = [policy for policy in policies if policy not in names]
@@ -51,7 +51,7 @@ def require_attached(clients: Clients, role_name: str, policies: Iterable[str], 
 
 
 def retag(clients: Clients, arn: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Bring a cluster's tags from the old to the new ``tags``."""
+    """Change a cluster's tags from the old to the new ``tags``."""
     gone = tags.removed(old.get("tags"), new.get("tags"))
     if gone:
         clients("eks").untag_resource(resourceArn=arn, tagKeys=gone)

@@ -15,12 +15,14 @@ from twin.aws.eks import auto_scaling, lookup
 from twin.aws.iam import trust
 
 _KIND = "node-groups"
-# What moto's DescribeNodegroup has and what it cannot change or drops; the latter is in the twin's record.
+# moto's DescribeNodegroup has these values. The twin's record holds those that moto cannot change or drops.
 _OBSERVED = ("scalingConfig", "labels", "taints")
 _CHANGED_IN_PLACE = ("labels", "nodeRepairConfig", "scalingConfig", "taints", "updateConfig")
 _POLL_SECONDS = 0.2
 _NODE_POLICIES = ("AmazonEKSWorkerNodePolicy",)
-"""Without it no node registers (NodeCreationFailure): https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html."""
+"""Without these policies no node registers (NodeCreationFailure):
+https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html.
+"""
 _ARCHITECTURE = {"x86_64": "x86_64", "ARM_64": "arm64"}
 
 
@@ -32,7 +34,7 @@ def describe(clients: Clients, cluster: str, name: str) -> dict[str, Any] | None
 
 
 def has_plain_node(clients: Clients, cluster: str) -> bool:
-    """Return whether some node group without taints wants at least one node."""
+    """Return whether a node group without taints has a desired size of at least one."""
     for name in clients("eks").list_nodegroups(clusterName=cluster)["nodegroups"]:
         group = describe(clients, cluster, name)
         if group and group["status"] == "ACTIVE" and not group.get("taints") and group["scalingConfig"]["desiredSize"] > 0:
@@ -88,7 +90,7 @@ class NodeGroup(Handler):
             scalingConfig=inputs["scalingConfig"],
             amiType=inputs["amiType"],
             capacityType=inputs.get("capacityType", "ON_DEMAND"),
-            # moto describes t3.medium where the type is only in the launch template, and its own default version.
+            # If only the launch template has a type, moto describes t3.medium, and always its own default version.
             **{**optional, "instanceTypes": types},
             version=version,
             launchTemplate=_launch_template(inputs),
@@ -140,7 +142,7 @@ class NodeGroup(Handler):
             )
             self._put_configs(clients, new)
             auto_scaling.resize(clients, _group_name(seen), new["scalingConfig"])
-        # What failed to be created is not tried again: the provider asks EKS for nothing where nothing differs.
+        # A failed creation is not retried: without a difference, the provider sends EKS no request.
         outputs = self.outputs(new, {key: seen[key] for key in self.computed} | {"version": version})
         records.put(clients, lookup.record_name(cluster, _KIND, name), outputs)
         return outputs
@@ -155,7 +157,7 @@ class NodeGroup(Handler):
 
     @staticmethod
     def _put_configs(clients: Clients, inputs: Values) -> None:
-        """moto takes these only in an update."""
+        """Set values that moto accepts only in an update."""
         configs = {key: inputs[key] for key in ("updateConfig", "nodeRepairConfig") if key in inputs}
         if configs:
             clients("eks").update_nodegroup_config(
@@ -164,7 +166,7 @@ class NodeGroup(Handler):
 
 
 def _wait_in_vain(clients: Clients, cluster: str, name: str) -> str:
-    """Wait for a group that does not become active; return what the provider says of it (node_group.go)."""
+    """Wait for a group that never becomes active; return the provider's message about it (node_group.go)."""
     while (group := describe(clients, cluster, name)) is not None and group["status"] == "CREATING":
         time.sleep(_POLL_SECONDS)
     status, issues = (group["status"], group["health"]["issues"]) if group is not None else ("", [])
@@ -190,7 +192,7 @@ def _label_changes(old: Values, new: Values) -> Values:
 
 
 def _taint_changes(old: list[Values], new: list[Values]) -> Values:
-    """Return the taints by key and effect: a new value of one is an update, not a removal and an addition."""
+    """Return the taint changes by key and effect: a new value is an update, not a removal and an addition."""
     kept = {(taint["key"], taint["effect"]) for taint in new}
     return {
         "addOrUpdateTaints": [taint for taint in new if taint not in old],
@@ -203,7 +205,7 @@ def _as_set(taints: list[Values]) -> set[tuple[tuple[str, str], ...]]:
 
 
 def _check(clients: Clients, inputs: Values) -> str:
-    """Raise HandlerError for the first thing that EKS would refuse; return the Kubernetes version of the nodes."""
+    """Raise HandlerError for the first thing that EKS would refuse; return the nodes' Kubernetes version."""
     where = f"node group {inputs['nodeGroupName']} of {inputs['clusterName']}"
     lookup.require_cluster(clients, inputs["clusterName"], where)
     cluster = lookup.record(clients, inputs["clusterName"])
@@ -225,7 +227,7 @@ def _check(clients: Clients, inputs: Values) -> str:
 
 
 def _instance_types(clients: Clients, inputs: Values) -> list[str]:
-    """Return the types of the group, from itself or from its launch template, whose version must exist."""
+    """Return the types from the group or its launch template; the template's version must exist."""
     where = f"node group {inputs['nodeGroupName']} of {inputs['clusterName']}"
     template = inputs["launchTemplate"]
     which = {"LaunchTemplateId": template["id"]} if "id" in template else {"LaunchTemplateName": template["name"]}
@@ -242,7 +244,7 @@ def _instance_types(clients: Clients, inputs: Values) -> list[str]:
 
 
 def _check_image(clients: Clients, ami_type: str, types: list[str], where: str) -> None:
-    """Require an image for the processor: https://github.com/HHS/simpler-grants-gov/pull/12404."""
+    """Require an image that matches the processor: https://github.com/HHS/simpler-grants-gov/pull/12404."""
     for description in clients("ec2").describe_instance_types(InstanceTypes=types)["InstanceTypes"]:
         architectures = description["ProcessorInfo"]["SupportedArchitectures"]
         if any(marker in ami_type and name not in architectures for marker, name in _ARCHITECTURE.items()):

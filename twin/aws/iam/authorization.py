@@ -1,6 +1,6 @@
-"""Judge a call by a role's policies, as IAM does, for the few kinds of conditions that ours have.
+"""Evaluate a call against a role's policies as IAM does, for the condition kinds that this project uses.
 
-An explicit Deny wins, else one Allow is enough. What this does not know is an error, never a guess. IAM's rules:
+An explicit Deny wins; otherwise one Allow is enough. Unsupported elements raise an error, never a guess. IAM's rules:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html.
 """
 
@@ -15,14 +15,14 @@ from typing import Any
 from spec.iam_policy import Statement
 
 Context = Mapping[str, str | tuple[str, ...]]
-"""Condition keys with their values; a key with several values, like `aws:TagKeys`, has a tuple."""
+"""Condition keys with their values; a key with several values, such as `aws:TagKeys`, has a tuple."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One action on one resource; AWS asks about each resource of a call apart. `context`: condition keys and values.
+    """One action on one resource; AWS checks each resource of a call separately. `context`: condition keys and values.
 
-    `by`: the resource of the stack for which it is made.
+    `by`: the stack's resource that causes the call.
     """
 
     action: str
@@ -35,7 +35,7 @@ class Call:
 
 
 def refusals(statements: Sequence[Statement], calls: Iterable[Call]) -> Iterator[str]:
-    """Yield a sentence for each call that is not allowed: what it is, and what each statement with its action lacks."""
+    """Yield a sentence for each refused call: the call, and the reason why each statement with its action does not match."""
     for call in calls:
         denied = [one for one in statements if one["Effect"] == "Deny" and _misses(one, call) == []]
         if denied:
@@ -49,7 +49,7 @@ def refusals(statements: Sequence[Statement], calls: Iterable[Call]) -> Iterator
 
 
 def _misses(statement: Statement, call: Call) -> list[str]:
-    """Return the reason why the statement is not about the call; empty where it is."""
+    """Return why the statement does not match the call; empty if it matches."""
     unknown = statement.keys() - {"Sid", "Effect", "Action", "Resource", "Condition"}
     if unknown:
         raise ValueError(f"{statement['Sid']}: {', '.join(sorted(unknown))} is not evaluated here")
@@ -64,7 +64,7 @@ def _misses(statement: Statement, call: Call) -> list[str]:
 
 
 def holds(operator: str, value: str | tuple[str, ...] | None, wanted: list[str]) -> bool:
-    """Return whether a condition holds for the value of its key. Raises ValueError for an operator that is not known."""
+    """Return whether a condition holds for its key's value. Raises ValueError for an unknown operator."""
     if operator == "Null":
         return (value is None) == (wanted == ["true"])
     if operator == "ForAllValues:StringEquals":
@@ -91,7 +91,7 @@ def holds(operator: str, value: str | tuple[str, ...] | None, wanted: list[str])
 
 
 def is_any(action: str, patterns: Sequence[str]) -> bool:
-    """Return whether an action is one of these; IAM ignores the case of actions."""
+    """Return whether an action matches a pattern; IAM ignores the case of actions."""
     return any(_is_like(action.lower(), pattern.lower()) for pattern in patterns)
 
 

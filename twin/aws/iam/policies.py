@@ -13,7 +13,7 @@ from twin.aws.base.handler import Handler, Values
 from twin.aws.base.lookup import gone_is_fine, or_none
 
 _MANAGED_LIMIT = 6144  # characters without white space
-_INLINE_LIMIT = 10240  # all inline policies of a role together
+_INLINE_LIMIT = 10240  # all inline policies of a role combined
 
 
 class Policy(Handler):
@@ -115,6 +115,6 @@ class RolePolicyAttachment(Handler):
 
 
 def _observed(declared: str, document: object) -> str:
-    """Return the declared text while it means the same, else what is really there."""
+    """Return the declared text while it has the same meaning, otherwise the actual document."""
     found = json.loads(document) if isinstance(document, str) else document
     return declared if documents.parse(declared) == found else json.dumps(found)

@@ -53,7 +53,7 @@ class Role(Handler):
             **({"PermissionsBoundary": boundary} if boundary else {}),
         )["Role"]
         try:
-            # moto parses a trust policy when it is changed, not when the role is made.
+            # moto parses a trust policy when it changes, not when the role is created.
             iam.update_assume_role_policy(RoleName=inputs["name"], PolicyDocument=inputs["assumeRolePolicy"])
         except Exception:
             iam.delete_role(RoleName=inputs["name"])
@@ -109,7 +109,7 @@ class Role(Handler):
 
 
 def _check_boundary(clients: Clients, arn: str | None) -> None:
-    """Refuse a boundary that does not exist, as IAM does; moto takes any ARN of a policy."""
+    """Refuse a nonexistent permissions boundary, as IAM does; moto accepts any policy ARN."""
     if arn and or_none(clients("iam").get_policy, PolicyArn=arn) is None:
         raise HandlerError(f"NoSuchEntity: Scope ARN: {arn} does not exist or is not attachable.")
 
@@ -120,7 +120,7 @@ def _observed_boundary(role: Values) -> Values:
 
 
 class ServiceLinkedRole(Handler):
-    """The role of an AWS service in the account, of which there is one. moto's name of it is not always AWS's."""
+    """The single role of an AWS service in the account. moto's name for it sometimes differs from AWS's."""
 
     token = "aws:iam/serviceLinkedRole:ServiceLinkedRole"
     inputs = frozenset({"awsServiceName", "tags"})

@@ -1,4 +1,4 @@
-"""Trust policies: who may assume a role, and whether a role trusts whom it is given to."""
+"""Trust policies: check who may assume a role and whether a role trusts its user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::(?P<account>\d{12}):role/(?:.*/)?(?
 
 
 def role_of(clients: Clients, arn: str) -> dict[str, Any] | None:
-    """Return the role of this ARN in the account, or None."""
+    """Return the account's role with this ARN, or None."""
     match = _ROLE_ARN.fullmatch(arn)
     if match is None:
         return None
@@ -29,9 +29,9 @@ def role_of(clients: Clients, arn: str) -> dict[str, Any] | None:
 def require_role(
     clients: Clients, arn: str, wanted_by: str, *, service: str | None = None, retried: bool = True
 ) -> dict[str, Any]:
-    """Return the role; HandlerError when it does not exist or does not let ``service`` assume it.
+    """Return the role. Raises HandlerError if it does not exist or ``service`` may not assume it.
 
-    ``retried``: the provider tries again, for two minutes, what AWS refuses of a new role (its ``propagationTimeout``).
+    ``retried``: if AWS refuses a new role, the provider retries for two minutes (its ``propagationTimeout``).
     """
     role = role_of(clients, arn)
     if role is None:
@@ -53,7 +53,7 @@ def require_effective(clients: Clients, arn: str) -> None:
 
 
 def check_principals(clients: Clients, document: dict[str, Any]) -> None:
-    """Refuse a principal of this account that does not exist, as IAM, KMS, S3 and SQS do; moto takes any.
+    """Refuse a nonexistent principal of this account, as IAM, KMS, S3 and SQS do; moto accepts any.
 
     "Invalid principal in policy": https://repost.aws/knowledge-center/iam-principal-policy.
     """

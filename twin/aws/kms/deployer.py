@@ -1,7 +1,7 @@
-"""Hold calls of KMS against the IAM policies of whoever runs Pulumi, where these are known (`faults.DEPLOYER`).
+"""Check KMS calls against the IAM policies of the principal that runs Pulumi, if they are set (`faults.DEPLOYER`).
 
-Tags and aliases of a key take up to five minutes until IAM goes by them
-(https://docs.aws.amazon.com/kms/latest/developerguide/tag-authorization.html): until then a new key has neither.
+IAM needs up to five minutes to apply a key's tags and aliases
+(https://docs.aws.amazon.com/kms/latest/developerguide/tag-authorization.html). Until then a new key has neither.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from twin.aws.iam.authorization import Call, Context, refusals
 
 
 def require(clients: Clients, operation: str, key: dict[str, Any], *, alias: str = "", service: str = "") -> None:
-    """Refuse an operation on a key, and on an alias of it, that the policies do not allow. `service` calls it for them."""
+    """Refuse an operation on a key, and on its alias, unless the policies allow it. `service` calls it for the deployer."""
     text = records.text(clients, faults.DEPLOYER)
     if not text:
         return
@@ -30,7 +30,7 @@ def require(clients: Clients, operation: str, key: dict[str, Any], *, alias: str
 
 
 def _of_key(clients: Clients, key: dict[str, Any]) -> Context:
-    """Return the condition keys that KMS knows of a key by now."""
+    """Return the condition keys that are already in effect for a key."""
     if late.left(clients, "kms", key["CreationDate"]) > 0:
         return {}
     kms, id = clients("kms"), key["KeyId"]

@@ -15,7 +15,7 @@ from twin.aws.kms import deployer
 
 
 def find_key(clients: Clients, key_id: str) -> dict[str, Any] | None:
-    """Return the metadata of the key of this id, ARN or alias, or None when there is none or it is being deleted."""
+    """Return the metadata of a key by id, ARN or alias; None if it does not exist or is pending deletion."""
     answer = or_none(clients("kms").describe_key, KeyId=key_id)
     if answer is None or answer["KeyMetadata"]["KeyState"] == "PendingDeletion":
         return None
@@ -24,7 +24,7 @@ def find_key(clients: Clients, key_id: str) -> dict[str, Any] | None:
 
 
 def require_key(clients: Clients, key_id: str, wanted_by: str) -> dict[str, Any]:
-    """Return the key's metadata; HandlerError when it cannot be used."""
+    """Return the key's metadata. Raises HandlerError if the key is not usable."""
     found = find_key(clients, key_id)
     if found is None:
         raise HandlerError(f"{wanted_by}: KMS key {key_id} does not exist or is pending deletion")
@@ -76,7 +76,7 @@ class Key(Handler):
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         kms = clients("kms")
-        old = {**(self.read(clients, id, old) or {}), **old}  # one that was half created has only its inputs
+        old = {**(self.read(clients, id, old) or {}), **old}  # a half-created key has only its inputs
         if new.get("policy", old["policy"]) != old["policy"]:
             trust.check_principals(clients, documents.parse(new["policy"]))
             kms.put_key_policy(KeyId=id, PolicyName="default", Policy=new["policy"])
@@ -138,5 +138,5 @@ class Alias(Handler):
 
 
 def _pairs(values: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return tags as KMS alone spells them."""
+    """Return tags in the spelling that only KMS uses."""
     return [{"TagKey": key, "TagValue": value} for key, value in sorted(values.items())]

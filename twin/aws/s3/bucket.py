@@ -1,4 +1,4 @@
-"""The bucket itself."""
+"""S3 buckets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twin.aws.base.lookup import gone_is_fine, or_none
 
 
 def require_bucket(clients: Clients, bucket: str, wanted_by: str) -> None:
-    """Raise HandlerError when the bucket does not exist."""
+    """Raise HandlerError if the bucket does not exist."""
     if or_none(clients("s3").head_bucket, Bucket=bucket) is None:
         raise HandlerError(f"{wanted_by}: bucket {bucket} does not exist")
 

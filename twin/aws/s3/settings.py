@@ -1,4 +1,4 @@
-"""Configurations of a bucket that are resources: versioning, encryption, public access, ownership, lifecycle, policy."""
+"""A bucket's configurations, each a resource: versioning, encryption, public access, ownership, lifecycle, policy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from twin.aws.s3.bucket import require_bucket
 
 
 class _BucketSetting(Handler):
-    """One configuration of one bucket, written whole; its id is the bucket's name."""
+    """One configuration of one bucket, always written as a whole; its id is the bucket's name."""
 
     replace_on = frozenset({"bucket"})
     operation: ClassVar[str]
-    """The end of S3's operations: `get_…`, `put_…` and `delete_…`."""
+    """The suffix of S3's operations: `get_…`, `put_…` and `delete_…`."""
     member: ClassVar[str]
-    """The parameter of `put_…` with the configuration, and of the answer of `get_…`."""
+    """The parameter of `put_…`, and the key in the answer of `get_…`, with the configuration."""
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         require_bucket(clients, inputs["bucket"], self.token)
@@ -46,14 +46,14 @@ class _BucketSetting(Handler):
             getattr(clients("s3"), f"delete_{self.operation}")(Bucket=id)
 
     def check_references(self, clients: Clients, inputs: Values) -> None:
-        """Refuse what names something that does not exist."""
+        """Refuse references to resources that do not exist."""
 
     def configuration(self, clients: Clients, inputs: Values) -> Any:
-        """Return the configuration as S3 spells it."""
+        """Return the configuration in S3's spelling."""
         raise NotImplementedError
 
     def is_same(self, declared: Any, configuration: Any) -> bool:
-        """Return whether the declared configuration and S3's are the same."""
+        """Return whether the declared configuration equals S3's."""
         return bool(declared == configuration)
 
     def observed(self, configuration: Any) -> Values:
@@ -86,7 +86,7 @@ class BucketVersioning(_BucketSetting):
         return bool(declared["Status"] == configuration.get("Status", "Disabled"))
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
-        """Suspend it, as the official provider does: S3 has no other end of it."""
+        """Suspend versioning, as the official provider does, because S3 cannot delete it."""
         with gone_is_fine():
             clients("s3").put_bucket_versioning(Bucket=id, VersioningConfiguration={"Status": "Suspended"})
 
@@ -206,7 +206,7 @@ class BucketPolicy(_BucketSetting):
     operation, member = "bucket_policy", "Policy"
 
     def check_references(self, clients: Clients, inputs: Values) -> None:
-        """Refuse another bucket's resources (https://github.com/hashicorp/terraform/issues/23570) and unknown principals."""
+        """Refuse other buckets' resources (https://github.com/hashicorp/terraform/issues/23570) and unknown principals."""
         bucket, document = inputs["bucket"], documents.parse(inputs["policy"])
         own = f"arn:{clients.partition}:s3:::{bucket}"
         for statement in documents.statements(document):

@@ -1,1 +1,1 @@
-"""SQS: queues, and what is set on them by resources of their own."""
+"""SQS: queues and their separate configuration resources."""

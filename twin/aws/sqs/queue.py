@@ -13,7 +13,7 @@ from twin.aws.base.lookup import gone_is_fine, or_none
 from twin.aws.iam import trust
 from twin.aws.kms import keys
 
-# Input, and the attribute of the service.
+# Inputs, with the service's attributes.
 _NUMBERS: dict[str, str] = {
     "delaySeconds": "DelaySeconds",
     "kmsDataKeyReusePeriodSeconds": "KmsDataKeyReusePeriodSeconds",
@@ -25,20 +25,20 @@ _NUMBERS: dict[str, str] = {
 
 
 def find_queue(clients: Clients, url: str) -> dict[str, str] | None:
-    """Return all attributes of a queue, None when it does not exist."""
+    """Return all attributes of a queue, or None if it does not exist."""
     answer = or_none(clients("sqs").get_queue_attributes, QueueUrl=url, AttributeNames=["All"])
     return None if answer is None else dict(answer["Attributes"])
 
 
 def url_of(clients: Clients, arn: str) -> str | None:
-    """Return the URL of the queue with this ARN, None when there is none in this account and region."""
+    """Return the URL of the queue with this ARN, or None if this account and region have none."""
     name = arn.rpartition(":")[2]
     answer = or_none(clients("sqs").get_queue_url, QueueName=name)
     return answer["QueueUrl"] if answer is not None and arn == clients.arn("sqs", name) else None
 
 
 def set_attributes(clients: Clients, url: str, attributes: dict[str, str]) -> None:
-    """Set these attributes and leave the others: moto forgets a queue's policy with every call that does not repeat it."""
+    """Set these attributes and keep the others: moto loses a queue's policy with every call that does not repeat it."""
     policy = (find_queue(clients, url) or {}).get("Policy")
     kept = {"Policy": policy} if policy and "Policy" not in attributes else {}
     clients("sqs").set_queue_attributes(QueueUrl=url, Attributes={**kept, **attributes})
@@ -62,7 +62,7 @@ class Queue(Handler):
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         sqs, name = clients("sqs"), inputs["name"]
-        # CreateQueue of an existing queue with the same attributes returns that one; the provider does not adopt it either.
+        # CreateQueue returns an existing queue with the same attributes; the provider does not adopt it either.
         if or_none(sqs.get_queue_url, QueueName=name) is not None:
             raise HandlerError(f"queue {name} already exists")
         attributes = self._attributes(clients, self._with_defaults(inputs))
@@ -87,7 +87,7 @@ class Queue(Handler):
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         sqs = clients("sqs")
         changed = self._attributes(clients, self._with_defaults(new))
-        # An empty text takes an attribute away.
+        # An empty string removes an attribute.
         removed = {"RedrivePolicy": "" if "redrivePolicy" in old and "redrivePolicy" not in new else None}
         removed["KmsMasterKeyId"] = "" if "kmsMasterKeyId" in old and "kmsMasterKeyId" not in new else None
         set_attributes(clients, id, {**{key: value for key, value in removed.items() if value is not None}, **changed})
@@ -99,7 +99,7 @@ class Queue(Handler):
             clients("sqs").delete_queue(QueueUrl=id)
 
     def _with_defaults(self, inputs: Values) -> Values:
-        """Return the attributes as the provider sends them: with its own defaults, some of which are not those of SQS."""
+        """Return the attributes as the provider sends them, with its own defaults; some differ from SQS's defaults."""
         return {**{key: self.defaults[key] for key in _NUMBERS}, **inputs}
 
     def _outputs(self, clients: Clients, url: str, inputs: Values) -> Values:
@@ -108,7 +108,7 @@ class Queue(Handler):
         return self.outputs(inputs, {"arn": arn, "url": url, "sqsManagedSseEnabled": managed})
 
     def _attributes(self, clients: Clients, inputs: Values) -> dict[str, str]:
-        """Return the attributes in the inputs. HandlerError for a key that cannot be used."""
+        """Return the inputs' attributes. Raises HandlerError if a key is not usable."""
         where = f"queue {inputs['name']}"
         attributes = {name: str(inputs[key]) for key, name in _NUMBERS.items() if key in inputs}
         if "kmsMasterKeyId" in inputs:
@@ -122,7 +122,7 @@ class Queue(Handler):
 
 
 class QueuePolicy(Handler):
-    """The policy of a queue; its id is the queue's URL."""
+    """A queue's policy; its id is the queue's URL."""
 
     token = "aws:sqs/queuePolicy:QueuePolicy"
     inputs = frozenset({"policy", "queueUrl"})

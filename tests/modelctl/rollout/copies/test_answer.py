@@ -1,4 +1,4 @@
-"""Answers to copies: read from what Triton sends, and compared within the tolerance."""
+"""Answers to mirrored requests: parsed from Triton's responses, and compared within the tolerance."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_same_tensors_are_read_from_json_from_binary_and_from_grpc() -> None
     ("right", "found", "tolerance", "said", "distance"),
     [
         (floats(1, 2), floats(1, 2), 0, None, None),
-        # Relative to the right number where that is over 1, else absolute.
+        # Relative to the expected number if it is over 1, otherwise absolute.
         (floats(1000), floats(1000.9), 1e-3, None, None),
         (floats(1000), floats(1002), 1e-3, "OUT: 1 of 1 values, the farthest by 0.002 (tolerance 0.001)", 0.002),
         (floats(0.001), floats(0.0015), 1e-3, None, None),

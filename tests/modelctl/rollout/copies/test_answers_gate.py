@@ -1,4 +1,4 @@
-"""The gate's question about answers to copies: how many may differ, how many it takes, what is told."""
+"""The gate's check of mirrored answers: how many may differ, how many it needs, and its messages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_one_is_refused_that_differs_more_often_than_it_may_as_soon_as_that_is_c
 
 @pytest.mark.parametrize("may_differ", [0.01, 0.05, 0.3])
 def test_the_error_rates_are_those_of_the_other_questions(may_differ: float) -> None:
-    """Of 200 candidates each: those at the limit are refused in 1 % of them at most, bad ones pass in 5 %."""
+    """Of 200 candidates each: those at the limit are refused in at most 1 %, bad ones pass in 5 %."""
     ended = {}
     for share in (may_differ, max(2 * may_differ, may_differ + 0.01)):
         refused = 0
@@ -67,7 +67,7 @@ def test_the_error_rates_are_those_of_the_other_questions(may_differ: float) -> 
             refused += bool(judged.breaches())
         ended[share] = refused / 200
     at_limit, bad = ended.values()
-    assert at_limit <= 0.03  # 1 %, and what chance adds over 200
+    assert at_limit <= 0.03  # 1 %, and the chance variation over 200
     assert bad >= 0.92
 
 

@@ -1,4 +1,4 @@
-"""Mistakes in the options of `modelctl compare`, told before it listens."""
+"""Mistakes in the options of `modelctl compare`, reported before it listens."""
 
 from __future__ import annotations
 

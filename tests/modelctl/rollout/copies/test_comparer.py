@@ -1,4 +1,4 @@
-"""Copies taken over HTTP and gRPC, asked of two servers, compared and counted. The servers play Triton's part."""
+"""Copies over HTTP and gRPC, sent to two servers, compared and counted. The servers are fake Tritons."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECRET = 4242.5
 
 
 class Server:
-    """A Triton of one answer, whose value, status and gRPC code a test sets; it keeps what it was asked."""
+    """A Triton with one answer, whose value, status and gRPC code a test sets; it records its requests."""
 
     def __init__(self, stack: ExitStack) -> None:
         self.value = 1.0
@@ -82,7 +82,7 @@ class Site:
     said: list[str] = field(default_factory=list)
 
     def over_http(self, body: Any = b"{}", path: str = PATH, **headers: str) -> int:
-        """The status of one request of a client."""
+        """Return the status of one client request."""
         connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=10)
         try:
             named = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -1,4 +1,4 @@
-"""Answers as Triton sends them, over HTTP and over gRPC."""
+"""Answers in Triton's form, over HTTP and gRPC."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from modelctl.rollout.copies.answer import Answer, of_grpc
 
 
 def message(**outputs: Any) -> bytes:
-    """A ModelInferResponse with these arrays."""
+    """Return a ModelInferResponse with these arrays."""
     answer = ModelInferResponse(model_name="m")
     for name, values in outputs.items():
         array = np.asarray(values)
@@ -34,7 +34,7 @@ def texts(*values: bytes) -> Any:
 
 
 def binary_body(**outputs: Any) -> tuple[bytes, int]:
-    """The body of an answer over HTTP with binary tensors, and how much of it is JSON."""
+    """Return the body of an HTTP answer with binary tensors, and its JSON length."""
     parts, listed = [], []
     for name, array in outputs.items():
         raw = serialize_byte_tensor(array).item() if array.dtype == np.object_ else array.tobytes()

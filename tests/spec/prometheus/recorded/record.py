@@ -1,7 +1,7 @@
-"""Records what a real server exports: `python -m tests.spec.prometheus.recorded.record`, from the root of the checkout.
+"""Record a real server's metrics: `python -m tests.spec.prometheus.recorded.record`, from the root of the checkout.
 
-The sample models, one of them with a response cache; latency summaries on; a few requests that succeed, that the cache
-answers, that fail in the model, wait too long or find the queue full. Writes server-<version>.prom beside this file.
+It runs the sample models, one of them with a response cache, with latency summaries. A few requests succeed, are answered by
+the cache, fail in the model, wait too long or find the queue full. It writes server-<version>.prom next to this file.
 """
 
 import shutil
@@ -45,7 +45,7 @@ class TritonPythonModel:
 
 
 def main() -> None:
-    """Record what a real server exports, beside this file."""
+    """Record a real server's metrics next to this file."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         version, metrics = _record(folder, _repository(folder / "models"))
@@ -94,7 +94,7 @@ def _requests(client: httpx.Client, http: str) -> None:
     answers += [infer(_CACHED, "FEATURES", [9, 9, 9, 9]) for _ in range(10)]
     assert answers == [200] * 15, answers
     assert infer("sleep", "SECONDS", [-1]) == 500
-    # One is executed, two wait for longer than they may, and the rest find a full queue.
+    # One is executed, two exceed their time limit, and the rest find a full queue.
     with ThreadPoolExecutor(6) as pool:
         assert sorted(pool.map(lambda _: infer("sleep", "SECONDS", [1]), range(6))) == [200, *[503] * 5]
 

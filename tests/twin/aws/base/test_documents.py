@@ -1,4 +1,4 @@
-"""Documents in JSON that resources are given: read, or refused in words."""
+"""JSON documents as inputs of resources: read, or refused with a message."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The checks that need no AWS: against the installed SDK's schema, and botocore's own models."""
+"""Checks without AWS: against the installed SDK's schema, and botocore's own models."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_default_tags_lie_below_a_resources_own() -> None:
 
 @pytest.mark.parametrize("token", sorted(table.HANDLERS))
 def test_handlers_speak_the_sdks_language(token: str) -> None:
-    """Every key that a handler knows is one of the installed SDK, else an upgrade has renamed it."""
+    """If a key is missing in the installed SDK, an upgrade has renamed it."""
     handler = table.HANDLERS[token]
     assert handler.inputs <= schema.input_names(token)
     assert handler.computed | handler.defaults.keys() <= schema.output_names(token) | {"id"}

@@ -1,4 +1,4 @@
-"""The configuration of Envoy Gateway's controller, made of the chart's values and of what this machine needs."""
+"""The configuration of Envoy Gateway's controller, from the chart's values and this machine's needs."""
 
 import pytest
 import yaml

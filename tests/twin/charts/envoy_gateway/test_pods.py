@@ -1,4 +1,4 @@
-"""Envoy and its shutdown manager as processes: of the bootstrap and arguments that Envoy Gateway 1.9.0 gives containers."""
+"""Envoy and its shutdown manager as processes, from Envoy Gateway 1.9.0's bootstrap and container arguments."""
 
 import tomllib
 from pathlib import Path
@@ -46,7 +46,7 @@ WORDS = ("envoy", "--service-node", "envoy-1", "--config-yaml", BOOTSTRAP, "--lo
 
 
 def sockets(text: str) -> list[str]:
-    """Every address in a bootstrap, with its port, in the order of the document."""
+    """Return every address in a bootstrap, with its port, in document order."""
 
     def found(node: Any) -> list[str]:
         if isinstance(node, list):
@@ -131,7 +131,7 @@ def test_containers_are_known_by_their_images(image: str, program: object) -> No
 def test_controller_and_envoy_are_of_the_versions_that_a_cluster_gets() -> None:
     assert tools.FAMILIES[pods.FAMILY].version() == ENVOY_GATEWAY.version
     pinned = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["twin"]
-    # PyPI has not each patch of Envoy.
+    # PyPI lacks some patch releases of Envoy.
     minor = ENVOY_VERSION.rpartition(".")[0]
     assert [one for one in pinned if one.startswith(f"{pods.DISTRIBUTION}=={minor}.")]
 

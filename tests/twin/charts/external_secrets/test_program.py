@@ -1,4 +1,4 @@
-"""Start of the External Secrets Operator; that keys reach the gateway by it is in tests/system/e2e/test_gateway_keys.py."""
+"""Start of the External Secrets Operator. tests/system/e2e/test_gateway_keys.py shows that keys reach the gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The questions that AWS asks IAM about each call of Karpenter, held against the policy that the program gives it."""
+"""AWS's IAM checks for each Karpenter call, evaluated against the policy from the program."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TEMPLATE = {
 
 
 class Account:
-    """An account with one launch template and one instance, both of Karpenter; another instance is nobody's."""
+    """An account with a launch template and an instance of Karpenter, and another owner's instance."""
 
     partition, region, id = "aws", REGION, "123456789012"
 
@@ -52,7 +52,7 @@ class Account:
 
 
 def tagged(*kinds: str, **more: str) -> dict[str, str]:
-    """The parameters that give these tags."""
+    """Return the parameters that set these tags."""
     found = {}
     for number, kind in enumerate(kinds, 1):
         found[f"TagSpecification.{number}.ResourceType"] = kind

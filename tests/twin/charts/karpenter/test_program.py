@@ -1,4 +1,4 @@
-"""The controller's arguments and environment, and how a request of AWS is read; `tests/system/e2e/test_nodes.py` runs it."""
+"""The controller's arguments and environment, and parsed AWS requests; `tests/system/e2e/test_nodes.py` runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start of KEDA's programs; that they scale is in tests/system/e2e/test_keda.py."""
+"""Start of KEDA's programs. tests/system/e2e/test_keda.py shows that they scale."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stand_in(home: TwinHome, api: Api) -> Keda:
 
 
 def start(home: TwinHome, api: Api, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[Program]:
-    """The programs that an installation with these values keeps running."""
+    """Return the programs that an installation with these values keeps running."""
     kept: list[Program] = []
 
     async def keep(home: TwinHome, programs: Sequence[Program], ready: Announce) -> None:

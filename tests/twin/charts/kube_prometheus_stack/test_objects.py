@@ -1,4 +1,4 @@
-"""Objects that the twin makes of the values of kube-prometheus-stack: those of the program, and single ones."""
+"""Objects that the twin creates from kube-prometheus-stack's values: the program's, and single ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The stand-in for kube-prometheus-stack, with a small server for prometheus-operator and a cluster in memory."""
+"""The substitute for kube-prometheus-stack, with a small server for prometheus-operator and an in-memory cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SECONDS = 60.0
 
 
 class Cluster:
-    """Objects by path. `conditions` are what the operator says of every Prometheus."""
+    """Objects by path. `conditions` is the operator's status of every Prometheus."""
 
     def __init__(self, conditions: list[Object]) -> None:
         self.objects: dict[str, Object] = {}
@@ -80,7 +80,7 @@ def release(name: str = "kube-prometheus-stack", **values: Any) -> Release:
 
 
 async def install(stack: PrometheusStack, wanted: Release) -> None:
-    """Runs the chart until it is ready, and lets go of it."""
+    """Run the chart until it is ready, then stop."""
     ready = asyncio.Event()
 
     async def announce() -> None:

@@ -1,4 +1,4 @@
-"""Programs that the twin makes of the containers of Prometheus's pods, with the arguments of prometheus-operator 0.93.1."""
+"""Programs that the twin creates from containers of Prometheus's pods, with prometheus-operator 0.93.1's arguments."""
 
 import gzip
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Start of prometheus-adapter; that it answers with Prometheus's numbers is in tests/system/e2e/test_hpa.py."""
+"""Start of prometheus-adapter. tests/system/e2e/test_hpa.py shows that it returns Prometheus's numbers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stand_in(home: TwinHome, api: Api) -> PrometheusAdapter:
 
 
 def start(home: TwinHome, api: Api, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Program:
-    """The program that an installation with these values keeps running."""
+    """Return the program that an installation with these values keeps running."""
     kept: list[Program] = []
 
     async def keep(home: TwinHome, programs: Sequence[Program], ready: Announce) -> None:
