@@ -106,6 +106,8 @@ def _is_made(key: str, manifest: Manifest, beside: Mapping[str, Manifest]) -> bo
     if type_ == _PRIORITY:
         path = ("spec", "template", "spec", "priorityClassName")
         return name in {serving.at(one, *path) for other, one in beside.items() if _is_of_it(other, one)}
+    if type_ == DEPLOYMENT and not serving.servers_of([(type_, manifest)]):
+        return False  # such as the parity exporter, which answers no request
     return type_ in _MADE and _is_of_it(key, manifest)
 
 

@@ -51,7 +51,6 @@ def test_what_serves_in_prod_is_its_namespace_without_what_charts_define(prod: O
     pod(after)["volumes"][0]["emptyDir"]["sizeLimit"] = "3Gi"
     found = changed(prod, after, GROWN)
     assert sorted(found.before) == [
-        "kubernetes:apps/v1:Deployment::parity-deployment",
         TRITON,
         "kubernetes:core/v1:Namespace::triton-namespace",
         SERVICE,
@@ -68,6 +67,7 @@ def test_what_serves_in_prod_is_its_namespace_without_what_charts_define(prod: O
     assert (found.changed, found.rolled) == ({TRITON}, {TRITON})
     assert [(one.name, one.pods) for one in (*found.servers, *found.servers_after)] == [("triton-blue", 3)] * 2
     assert found.others == {
+        "kubernetes:apps/v1:Deployment": 1,
         "kubernetes:gateway.envoyproxy.io/v1alpha1:BackendTrafficPolicy": 7,
         "kubernetes:gateway.networking.k8s.io/v1:GRPCRoute": 7,
         "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute": 7,
