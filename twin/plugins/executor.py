@@ -1,7 +1,8 @@
 """Run one Pulumi program in a separate process, for the language host.
 
-It is started as a file with ``python -P``, so that neither this folder nor the twin's checkout is on the program's
-import path. It reads its task as JSON from standard input, because command lines are public and configuration is not.
+It is started as a file with ``python -P``, so this folder is not on the program's import path. It removes the twin's
+checkout, which `make venv` installs for the commands. It reads its task as JSON from standard input, because command
+lines are public and configuration is not.
 It imports no module of the twin.
 """
 
@@ -36,6 +37,8 @@ def main() -> None:
     """Run the program described on standard input and exit with its status."""
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda number, _frame: os._exit(128 + number))
+    checkout = Path(__file__).resolve().parents[2]
+    sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != checkout]
     run = json.load(sys.stdin)
     sys.stdin = Path(os.devnull).open()  # noqa: SIM115 - stays open for the life of the process
     status = _run(run)
