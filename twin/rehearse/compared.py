@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spec.names import TRITON_RELEASE
 from twin.rehearse.judgement import Finding, Rehearsal
 from twin.rehearse.measured import Measured
 
@@ -47,12 +49,12 @@ def compare(judged: Rehearsal, before: Rehearsal, local: Rehearsal, seen: Measur
     change failed half-way, all of its steps count as not made.
     """
     is_whole = seen is not None and seen.ended is None
-    there = {(one.action, one.key): one for one in local.findings} if is_whole else {}
+    there = {(one.action, _without_slot(one.key)): one for one in local.findings} if is_whole else {}
     made: list[tuple[Finding, Finding]] = []
     in_part: list[tuple[Finding, tuple[str, ...]]] = []
     only_judged: list[Finding] = []
     for one in (one for one in judged.findings if one.effect != "none"):
-        other = there.get((one.action, one.key))
+        other = there.get((one.action, _without_slot(one.key)))
         others = () if other is None else tuple(path for path in one.because if path not in other.because)
         if other is not None and not others:
             made.append((one, other))
@@ -67,6 +69,11 @@ def compare(judged: Rehearsal, before: Rehearsal, local: Rehearsal, seen: Measur
         in_part=tuple(in_part),
         only_judged=tuple(only_judged),
     )
+
+
+def _without_slot(key: str) -> str:
+    """Return the key as in a stack without `rollout: blue-green`, such as `local`."""
+    return re.sub(rf"\b{TRITON_RELEASE}-(blue|green)\b", TRITON_RELEASE, key)
 
 
 def lines(compared: Compared, revision: str) -> Iterator[str]:

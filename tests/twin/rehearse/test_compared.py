@@ -56,6 +56,14 @@ def test_a_step_of_which_only_some_properties_changed_was_made_in_part() -> None
     assert list(lines(compared, "main"))[2:] == [f"  made under load in part: update a ({DEPLOYMENT}), but for {ARGS}"]
 
 
+@pytest.mark.parametrize(("name", "is_made"), [("triton", True), ("triton-blue", True), ("triton-embed", False)])
+def test_a_deployment_of_a_slot_is_compared_with_the_only_one_of_local(name: str, is_made: bool) -> None:
+    step = found("rolled", DEPLOYMENT, IMAGE, name="triton-green-chart:triton/triton-green")
+    there = found("rolled", DEPLOYMENT, IMAGE, name=f"{name}-chart:triton/{name}")
+    compared = compare(judged(step), NOTHING, judged(there), SEEN)
+    assert (compared.made, compared.only_judged) == ((((step, there),), ()) if is_made else ((), (step,)))
+
+
 def test_what_nobody_notices_is_not_compared() -> None:
     assert compare(judged(found("none")), NOTHING, judged(found("none")), SEEN) == Compared((), (), (), (), ())
 
