@@ -6,7 +6,7 @@ An error is reported for the file whose value Helm uses: the environment's file 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import takewhile
 from typing import Any
@@ -29,13 +29,8 @@ TRITON_OWNED = (
     *("tracing.endpoint", "tracing.serviceName"),
     *("server.version", "server.responseCacheBytes", "server.rateLimiter", "server.openai", "server.cpuInstances"),
     *("resources.cpu", "resources.memory", "shm.enabled", "startup.engines", "rollout.mode"),
-    *(
-        "modelRepository.s3",
-        "modelRepository.volume",
-        "modelRepository.fetch.image",
-        "modelRepository.fetch.signers",
-        "modelRepository.fetch.cache",
-    ),
+    *("modelRepository.s3", "modelRepository.volume", "modelRepository.fetch.image"),
+    *("modelRepository.fetch.signers", "modelRepository.fetch.cache"),
     *("serviceAccount.name", "serviceAccount.annotations", "nodeSelector", "tolerations"),
 )
 """The values of Triton's chart that the program computes from the stack file."""
@@ -84,7 +79,7 @@ def check(settings: Settings) -> None:
         raise SettingsError.of_all(errors)
 
 
-def _errors(chart: str, environment: str, rules: Any) -> Iterator[SettingsError]:
+def _errors(chart: str, environment: str, rules: Callable[[Values], Mistakes]) -> Iterator[SettingsError]:
     layers = helm_values.value_layers(chart, environment)
     values = helm_values.merge(helm_values.default_values(chart), *layers.values())
     written = helm_values.merge(*layers.values())

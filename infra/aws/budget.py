@@ -18,7 +18,7 @@ _FULL_PERCENT = 100
 _COST_TAGS = ("environment", "project")
 """Only this stack's resources have both tags, by which the budget finds costs. A monitor supports one tag."""
 _ANOMALY_SHARE = 10
-"""One part in so many of a month's budget is worth a message."""
+"""An unusual cost of a tenth of the month's budget is reported."""
 
 
 class CostGuard(pulumi.ComponentResource):
@@ -83,7 +83,8 @@ class CostGuard(pulumi.ComponentResource):
             opts=child,
         )
         least = max(1, limits.monthly_usd // _ANOMALY_SHARE)
-        # Cost Explorer sends e-mails once a day, and at once to topics only: two subscriptions where there are both.
+        # Cost Explorer sends e-mails once a day and immediate messages only to topics, so both together need two
+        # subscriptions.
         for to, frequency, kind, addresses in (
             ("emails", "DAILY", "EMAIL", list(limits.emails)),
             ("topic", "IMMEDIATE", "SNS", topics),

@@ -17,9 +17,9 @@ from spec.settings.worker import QUEUE_RETENTION_DAYS, Worker
 _DEAD_RETENTION_DAYS = 14
 """The maximum of SQS. It counts from the sending of a message, so it must not be less than the queue's own retention."""
 _MESSAGE_BYTES = 1_048_576
-"""The most that SQS takes; what the provider sets by default is a quarter of it."""
+"""The maximum of SQS. The provider's default is a quarter of it."""
 _ATTEMPTS = 5
-"""At a message, before it goes to the dead-letter queue."""
+"""The deliveries of a message before SQS moves it to the dead-letter queue."""
 _ALARM_PERIOD_SECONDS = 60
 _DAY_SECONDS = 86_400
 

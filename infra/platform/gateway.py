@@ -218,7 +218,7 @@ def gateway_spec(gateway: Gateway) -> Manifest:
 
 
 def client_policy_spec(gateway: Gateway) -> Manifest:
-    """Return the limits of what clients may do to Envoy. Ids of requests are Envoy's own."""
+    """Return the limits on clients of Envoy. Envoy generates all request ids."""
     spec: Manifest = {
         "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": GATEWAY}],
         "http2": {"maxConcurrentStreams": _MAX_STREAMS, "initialStreamWindowSize": _BUFFER},

@@ -30,7 +30,7 @@ class ModelAccess:
     over_grpc: Mapping[str, Client] = field(default_factory=dict)
 
     def of_model(self, model: str, served: Collection[str]) -> ModelAccess:
-        """Return the same with the clients of one model alone. `served`: the models of the pods that are asked for it.
+        """Return the access to one model only. `served` are the models of the pods that serve it.
 
         Over HTTP the path names the model. Over gRPC the message names it, and proxies do not read messages. So a client
         with access to these pods may call each of their models, whatever the route's name.

@@ -1,4 +1,4 @@
-"""The models that the gateway routes: which Services answer for each, who may ask, and what a mirror gets."""
+"""The models that the gateway routes: their Services, access and mirrors."""
 
 from __future__ import annotations
 
@@ -87,6 +87,6 @@ def _services(model: str, fleets: Sequence[Fleet[Settings]]) -> tuple[tuple[str,
 
 
 def _served_beside(model: str, models: Models, fleets: Sequence[Fleet[Settings]]) -> frozenset[str]:
-    """Return every model of the pods that are asked for one."""
+    """Return all models of the pods that serve a model."""
     sections = [fleet.stack.models for fleet in fleets if fleet.serves(model)] or [models]
     return frozenset(name for one in sections if one.release is not None for name in one.release.models)

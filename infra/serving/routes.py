@@ -93,9 +93,8 @@ def http_route_spec(model: RoutedModel) -> Manifest:
 def grpc_route_spec(model: RoutedModel) -> Manifest:
     """Return the gRPC route for inference requests that also name the model in the header `x-triton-model`.
 
-    Which model and version a message is for, no proxy sees. So the header chooses the route, and the version is chosen by
-    whoever makes the message: clients follow the ConfigMap `triton-served-versions`, which a rollout in place writes
-    (stable, canary, percent), and Envoy has no part in it.
+    Proxies do not see the model and version in a message. So the header selects the route, and the client selects the
+    version by the ConfigMap `triton-served-versions`, which in-place rollouts write (stable, canary, percent).
     """
     match = {
         "method": infer_method(streams=model.streams),
@@ -141,7 +140,7 @@ def _http_rule(model: RoutedModel, pattern: str) -> Manifest:
     match: Manifest = {"method": "POST", "path": {"type": "RegularExpression", "value": pattern}}
     if headers := _sequence_header(model):
         match["headers"] = headers
-    # Envoy's own spans and logs know the model by this header, and no client can say another.
+    # Envoy's spans and logs take the model from this header, and clients cannot change it.
     filters: list[Manifest] = [
         {
             "type": "RequestHeaderModifier",
@@ -169,7 +168,7 @@ def _sequence_header(model: RoutedModel) -> list[Manifest]:
 
 
 def _backends(model: RoutedModel, port: int) -> list[Manifest]:
-    """Return the Services that are asked, with weights where there are several."""
+    """Return the target Services, with weights if there are several."""
     weights = dict(model.services)
     if model.mirror is not None:
         # For a GRPCRoute the controller looks up only these Services. If the Service for copies is unknown, all requests

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from console.child import end_with_parent
 from spec.failure import NOT_TRIED, Failure
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +61,7 @@ def running(models: Path, log: Path) -> Iterator[Server]:
             stderr=errors,
             text=True,
             start_new_session=True,  # Ctrl-C reaches this process only
-            preexec_fn=_end_with_this_process,
+            preexec_fn=end_with_parent,
         )
     try:
         assert process.stdout is not None
@@ -76,11 +75,6 @@ def running(models: Path, log: Path) -> Iterator[Server]:
         process.wait(_END_SECONDS)
         if process.stdout is not None:
             process.stdout.close()
-
-
-def _end_with_this_process() -> None:
-    """Let the kernel terminate the server when this process is killed (PR_SET_PDEATHSIG is 1)."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def _last_words(log: Path) -> str:

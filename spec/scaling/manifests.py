@@ -51,7 +51,7 @@ def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str 
         **({"cooldownPeriod": idle} if to_zero else {}),
         "fallback": {
             "failureThreshold": _FAILURES_BEFORE_FALLBACK,
-            # With 0 there would be none: an outage of Prometheus would then end the pods of a loaded fleet.
+            # With 0 there is no fallback: an outage of Prometheus would remove the pods of a loaded fleet.
             "replicas": max(1, bounds.min_replicas),
             # `static`, the default, would scale a loaded fleet down to it.
             "behavior": "currentReplicasIfHigher",

@@ -15,7 +15,7 @@ _NOT_IN_CONFIGS = frozenset({"tuned", "longest_stream_seconds"})
 
 
 _SINCE = ("llm", "slo_p99_ms", "queue_timeout_ms")
-"""Keys that are younger than releases which are pinned: where they are not given, a release keeps its digest."""
+"""Keys newer than some pinned releases. If they are not set, the digest of such a release stays the same."""
 
 _FORMER = {
     "preferred_batch_sizes": (),

@@ -147,8 +147,9 @@ class Models(Section):
     )
     signers: tuple[Signer, ...] = Field(
         default=(),
-        description="public keys of who may sign releases, or certificates of who issues those of signers, as PEM; only "
-        "releases that one has signed are pinned, promoted, rolled out and served; without it: no signature is required",
+        description="the signers' public keys, or certificates of the authorities that issue the signers' certificates, as "
+        "PEM; releases without their signature are not pinned, promoted, rolled out or served; without it: no signature is "
+        "required",
     )
     serving: dict[ModelName, ModelServing] = Field(
         default_factory=dict,

@@ -24,7 +24,7 @@ UNTRIED: Mapping[str, str] = {
     "a preview shows a changed value as that field of that Deployment": _PREVIEWS,
     "every stack complies with every [policy](policies.md), and each policy detects its defect": OFFLINE,
     "a pull request's comment reports changes, downtime, policies, cost and scaling under load": _PREVIEWS,
-    "every command ends with a sentence and a documented exit code, in any environment": (
+    "every command ends with a sentence and a documented exit code, also in broken environments": (
         "a run cannot create these environments"
     ),
     "fleets of `stackctl plan` meet the requirements; no cheaper plan has one fleet per model": (

@@ -372,7 +372,8 @@ class Replacement:
 def roots(replacements: Sequence[Replacement]) -> dict[str, str]:
     """Map the URN of a replacement to the URN of its first cause.
 
-    The first causes themselves are left out.
+    The engine's events do not report dependencies. But they show that a property's new value is not known yet, and its old
+    value. A replaced resource that alone can have had the old value as an output is the cause. First causes are left out.
     """
     owners = _owners(replacements)
     causes = {one.urn: cause for one in replacements if (cause := _cause(one, owners)) is not None}

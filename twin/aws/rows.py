@@ -36,7 +36,8 @@ ROWS = (
         outputs={
             "arn": "arn:{partition}:acm:{region}:{account}:certificate/{uuid}",
             "domainValidationOptions": [
-                # AWS always gives an account's domain the same record.
+                # The record is the same for each certificate of a domain in an account:
+                # https://docs.aws.amazon.com/acm/latest/userguide/dns-validation.html
                 {
                     "domainName": "{domainName}",
                     "resourceRecordName": "_{account}.{domainName}.",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spec.names import TRITON_RELEASE
+from spec.settings.blue_green import SLOTS, helm_release
 from twin.rehearse.judgement import Finding, Rehearsal
 from twin.rehearse.measured import Measured
 
@@ -73,7 +74,7 @@ def compare(judged: Rehearsal, before: Rehearsal, local: Rehearsal, seen: Measur
 
 def _without_slot(key: str) -> str:
     """Return the key as in a stack without `rollout: blue-green`, such as `local`."""
-    return re.sub(rf"\b{TRITON_RELEASE}-(blue|green)\b", TRITON_RELEASE, key)
+    return re.sub(rf"\b({'|'.join(map(helm_release, SLOTS))})\b", TRITON_RELEASE, key)
 
 
 def lines(compared: Compared, revision: str) -> Iterator[str]:

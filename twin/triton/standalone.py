@@ -7,7 +7,6 @@ It runs as long as the command and leaves no files.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import random
 import signal
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import httpx
 
+from console.child import end_with_parent
 from spec.failure import Failure
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT
 from twin.host import ports
@@ -122,7 +122,7 @@ def _running(command: tritonserver.Command, folder: Path) -> Iterator[subprocess
         stdin=subprocess.DEVNULL,
         stdout=2,
         start_new_session=True,
-        preexec_fn=_end_with_this_command,
+        preexec_fn=end_with_parent,
     )
     try:
         yield server
@@ -135,11 +135,6 @@ def _running(command: tritonserver.Command, folder: Path) -> Iterator[subprocess
         server.wait()
         for left in Path(SHARED_MEMORY).glob(f"{_prefix()}*"):
             left.unlink(missing_ok=True)
-
-
-def _end_with_this_command() -> None:
-    """Run in the server before it starts: if this command is killed, its server is stopped too (PR_SET_PDEATHSIG is 1)."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def _until_ready(server: subprocess.Popen[bytes], address: str, ended: list[int]) -> None:

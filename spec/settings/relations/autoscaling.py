@@ -46,7 +46,7 @@ def _one_owner(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
-    """Refuse cronFloor and sparePods with a HorizontalPodAutoscaler, which knows neither."""
+    """Refuse cronFloor and sparePods with a HorizontalPodAutoscaler, which supports neither."""
     bounds = subject.document.autoscaling
     if bounds is None or subject.document.pod_autoscaler != "hpa":
         return
